@@ -46,7 +46,7 @@ def main() -> None:
             "feature_signal": feature,
             "kept_all_clusters": kept,
             "replicas": len(est.replicas_),
-            "nmi": round(nmi(graph.y, est.labels_), 3),
+            "nmi": round(nmi(graph.y, est.soft_.argmax(1)), 3),
         }
         rows.append(row)
         print(

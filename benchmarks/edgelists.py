@@ -44,7 +44,7 @@ def read(path: Path) -> Graph:
 def clusters(graph: Graph, k: int, seed: int, estimator: bool) -> np.ndarray:
     """Labels of the nodes, by softcut."""
     if estimator:
-        return GraphClustering(k, random_state=seed, device="cpu").fit(graph).labels_
+        return GraphClustering(k, random_state=seed, device="cpu").fit(graph).soft_.argmax(1)
     return edge_clusters(CSR.from_graph(graph), [k], seed)[k][:, 0].numpy()
 
 

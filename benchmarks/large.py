@@ -125,7 +125,7 @@ def fit(folder: Path, k: int, device: str, seed: int) -> dict[str, Any]:
     measured = {
         "seconds": seconds,
         "cpu seconds": time.process_time() - before,
-        "nmi": nmi(graph.y, est.labels_),
+        "nmi": nmi(graph.y, est.soft_.argmax(1)),
         "peak GiB": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20,
         "replicas": len(est.replicas_),
         "iterations": est.n_iter_,

@@ -93,7 +93,7 @@ def fit(arguments: argparse.Namespace) -> dict[str, Any]:
     if arguments.memory:
         return row | {"training_peak_mib": round(max(peaks) / 2**20, 1)}
     return row | {
-        "nmi": round(nmi(graph.y, estimator.labels_), 4),
+        "nmi": round(nmi(graph.y, estimator.soft_.argmax(1)), 4),
         "replicas": len(estimator.replicas_),
         "iterations": estimator.n_iter_,
         "seconds": round(time.perf_counter() - began, 1),

@@ -186,7 +186,7 @@ def measured(case: Case, state: int = 0, device: str = "cpu") -> dict[str, Any]:
         "edges": round(parts.edges / cost, 4),
         "told": round(parts.told / cost, 4),
         "agreement": round(est.agreement_, 4),
-        "nmi": None if graph.y is None else round(nmi(graph.y, est.labels_), 4),
+        "nmi": None if graph.y is None else round(nmi(graph.y, est.soft_.argmax(1)), 4),
         "seconds": round(time.perf_counter() - start, 2),
     }
 

@@ -85,7 +85,7 @@ METHODS = ("softcut", "kmeans", "kmeans_propagated", "leiden")
 
 def labels(method: str, graph: Graph, k: int, state: int) -> np.ndarray:
     if method == "softcut":
-        return GraphClustering(k, random_state=state, device="cpu").fit(graph).labels_
+        return GraphClustering(k, random_state=state, device="cpu").fit(graph).soft_.argmax(1)
     return BASELINES[method](graph, k, random_state=state)
 
 

@@ -53,7 +53,7 @@ def test_what_reading_says_can_be_told_by_code(tmp_path):
         graph = read_graph(tmp_path / "g.csv")
     assert told[0].message.args[0].pieces[1] == Argument("self_loops", "keep")
     codes = {note.code: note.values for note in pickle.loads(pickle.dumps(graph)).notes}
-    assert list(codes) == ["format", "edge_columns", "ids", "self_loops_dropped", "edges_merged", "size"]
+    assert list(codes) == ["format", "edge_columns", "ids", "self_loops_dropped", "edges_counted", "size"]
     assert codes["edge_columns"] == {"source": 0, "target": 1, "weight": None, "ignored": ("year",)}
     assert codes["self_loops_dropped"] == {"count": 1} and codes["size"] == {"nodes": 2, "edges": 1}
     (tmp_path / "x.csv").write_text("id,city\na,Rome\nb,Oslo\n")

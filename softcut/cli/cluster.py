@@ -31,6 +31,7 @@ Position = Annotated[
         "columns called x and y, lon and lat, or pos_x and pos_y are found by themselves."
     ),
 ]
+_SIZES = 8  # clusters whose sizes are printed
 RESULT_FILES = (
     "labels.csv",
     "labels.parquet",
@@ -129,11 +130,13 @@ def cluster(
     summary = estimator.summary()
     with output:
         write_results(
-            folder.staged, data, estimator.soft_, metrics, plot, spreadsheet_safe, position, summary
+            *(folder.staged, data, estimator.soft_, estimator.labels_, metrics, plot, spreadsheet_safe),
+            *(position, summary),
         )
         if report:
             more = {"history": estimator.history_, "replicas": estimator.replicas_, "command": command_line()}
-            page = clustering_page(data, estimator.soft_, metrics, position=position, summary=summary, **more)
+            shown: dict[str, Any] = {"clusters": estimator.labels_, "summary": summary, "position": position}
+            page = clustering_page(data, estimator.soft_, metrics, **shown, **more)
             (folder.staged / "report.html").write_text(page, encoding="utf-8")
         if models is not None and model_out is not None:
             estimator.save(models.staged / model_out.name)
@@ -164,7 +167,7 @@ def predict(
     from softcut.clustering import GraphClustering
     from softcut.metrics import evaluate
     from softcut.metrics.summary import summarise
-    from softcut.report.clustering_files import graph_facts
+    from softcut.report.clustering_files import graph_facts, label_facts
     from softcut.report.plots import coordinate_columns
 
     start = time.perf_counter()
@@ -175,16 +178,17 @@ def predict(
         data = read(schema=estimator.schema_)
         coordinate_columns(data, position)  # refused before the work
         read_so_far = len(said)
-        soft = estimator.predict_proba(data)
-    summary = summarise(data, soft.argmax(1), soft)
+        labels, soft = estimator.assign(data)
+    summary = summarise(data, labels, soft)
     metrics = {
         **graph_facts(_name(named_after), data, estimator.n_clusters_),
         "model": model.name,
-        **evaluate(data, soft.argmax(1), k=estimator.n_clusters_),
+        **evaluate(data, labels, k=estimator.n_clusters_),
+        **label_facts(data, labels, estimator.n_clusters_),
         "notes": said[read_so_far:],
     }
     with output:
-        write_results(folder.staged, data, soft, metrics, plot, spreadsheet_safe, position, summary)
+        write_results(folder.staged, data, soft, labels, metrics, plot, spreadsheet_safe, position, summary)
     _close(metrics, summary, output, start)
 
 
@@ -219,6 +223,7 @@ def write_results(
     folder: Path,
     graph: Graph,
     soft: np.ndarray,
+    labels: np.ndarray,
     metrics: dict[str, Any],
     plot: bool = True,
     spreadsheet_safe: bool = False,
@@ -227,20 +232,25 @@ def write_results(
 ) -> None:
     """Labels, the summary of every cluster (made where it is not given), soft assignments, metrics and a picture."""
     from softcut.metrics.summary import summarise
-    from softcut.report.clustering_files import write_clusters, write_labels
+    from softcut.report.clustering_files import id_columns, write_clusters, write_labels
     from softcut.report.html_page import plain
     from softcut.report.plots import plot_clustering
 
-    labels = soft.argmax(1)
     summary = summarise(graph, labels, soft) if summary is None else summary
-    write_labels(folder / "labels.csv", graph.node_names, soft, spreadsheet_safe=spreadsheet_safe)
+    write_labels(folder / "labels.csv", graph, soft, labels, spreadsheet_safe=spreadsheet_safe)
     write_clusters(folder / "clusters.csv", summary, spreadsheet_safe=spreadsheet_safe)
     np.save(folder / "assignments.npy", soft.astype(np.float32))
     try:
         arrow = require("pyarrow", "tables", "labels.parquet")
         parquet = require("pyarrow.parquet", "tables", "labels.parquet")
         names = graph.node_names or [str(i) for i in range(graph.num_nodes)]
-        columns = {"node": names, "cluster": labels, "probability": soft.max(axis=1)}
+        none = labels < 0
+        columns = {
+            "node": names,
+            "cluster": arrow.array(labels, mask=none),
+            "probability": arrow.array(soft.max(axis=1), mask=none),
+            **id_columns(graph),
+        }
         columns |= {f"p{j}": soft[:, j] for j in range(soft.shape[1])}
         parquet.write_table(arrow.table(columns), folder / "labels.parquet")
     except DependencyError as error:
@@ -261,6 +271,13 @@ def _close(metrics: dict[str, Any], summary: Summary, output: Output, start: flo
             ("structure (nats explained per nat)", f"{metrics['structure']:.4f}"),
         ]
     facts.append(("clusters used", f"{metrics['clusters_used']} of {metrics['n_clusters']}"))
+    if metrics["nodes_without_cluster"]:
+        facts.append(
+            ("nodes without edges and features", f"{metrics['nodes_without_cluster']:,}, in no cluster")
+        )
+    for kind, sizes in metrics.get("clusters_by_kind", {}).items():
+        more = ", ..." if len(sizes) > _SIZES else ""
+        facts.append((f"{kind} by cluster", ", ".join(f"{size:,}" for size in sizes[:_SIZES]) + more))
     scores = {
         "normalised_cut": "normalised cut",
         "modularity": "modularity",

@@ -15,7 +15,7 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Cluster
 from softcut.clustering.arguments import batch_size_from, candidates_from, recipe_from, seed_from
 from softcut.clustering.fitting import Fitted, Task, fit
 from softcut.clustering.frames import frame_of_clusters
-from softcut.clustering.model import PlacedModel, features_by_name, notes_of_columns
+from softcut.clustering.model import PlacedModel, features_by_name, labels_of, notes_of_columns
 from softcut.clustering.recipe import DEFAULT, PAPER, Recipe
 from softcut.clustering.showing import ShowsClusters
 from softcut.clustering.storage import pack, unpack
@@ -30,6 +30,11 @@ from softcut.tables.frames import NodeTable, is_frame
 from softcut.tables.schema import TableSchema
 from softcut.training import Progress, TrainResult
 
+_TOLD = (
+    "two_kinds_of_nodes",
+    "one_kind_of_nodes",
+    "edges_counted",
+)  # what was understood of a table of edges
 _CHUNK = 1 << 16  # nodes that are labelled at a time where the batch is automatic
 
 
@@ -81,10 +86,10 @@ class GraphClustering(
     Attributes
     ----------
     labels_ : array [N]
-        Cluster of each node; clusters are numbered by size, largest first. Several graphs come one after another;
-        :attr:`graph_labels_` has them graph by graph.
+        Cluster of each node; clusters are numbered by size, largest first. -1: a node with neither edges nor features.
+        Several graphs come one after another; :attr:`graph_labels_` has them graph by graph.
     soft_ : array [N, K]
-        Soft clusters of the training nodes: rows sum to one, the largest entry is the label.
+        Soft clusters of the training nodes: rows sum to one, the largest entry is the label; 1/K where that is -1.
     n_clusters_ : int
         K.
     structure_, verdict_ : float, {"none", "weak", "clear"}
@@ -157,6 +162,12 @@ class GraphClustering(
         self._keep(fitted, whole, task)
         for note in notes_of_columns(whole, task.recipe.paper):
             self._note(note)
+        if is_frame(graph):
+            for note in whole.notes:
+                if isinstance(note, Note) and note.code in _TOLD:
+                    self._note(
+                        Note(note.code, note, "; Graph.from_frame takes these arguments.", **note.values)
+                    )
         self.fit_seconds_ = time.perf_counter() - began
         for doubt in self._doubts(fitted, task):
             self._note(doubt)
@@ -186,7 +197,7 @@ class GraphClustering(
         """What a fit found, as attributes."""
         assert fitted.model is not None
         self._model, self.soft_ = fitted.model, fitted.soft
-        self.labels_ = self.soft_.argmax(1)
+        self.labels_ = labels_of(fitted.soft, fitted.silent)
         self.n_clusters_ = self.soft_.shape[1]
         self.n_features_in_, self.schema_ = whole.num_features, whole.schema
         if hasattr(self, "feature_names_in_"):
@@ -214,11 +225,15 @@ class GraphClustering(
 
     def _doubts(self, fitted: Fitted, task: Task) -> Iterator[Note]:
         """What speaks against taking the result for an answer."""
-        used, k = len(np.unique(self.labels_)), self.n_clusters_
+        used, k = len(np.unique(self.labels_[self.labels_ >= 0])), self.n_clusters_
         less = "than it takes to describe them: the graph may have no clusters"
         if self.interrupted_:
             said = f"interrupted after {self.n_iter_} iterations; the result is what was learnt until then."
             yield Note("interrupted", said, iterations=self.n_iter_)
+        if not used:
+            said = "no node has an edge or a feature: there is nothing to cluster by, and every label is -1."
+            yield Note("nothing_to_cluster", said)
+            return
         if fitted.networks is not None and not fitted.networks.full:
             said = (
                 f"no clustering into {k} was found: every network left clusters empty, and {used} "
@@ -266,23 +281,25 @@ class GraphClustering(
     def graph_labels_(self) -> list[np.ndarray]:
         """Labels graph by graph."""
         self._check_fitted()
-        if self._graph_sizes is None:
-            return [self.labels_]
-        return [self.labels_[a:b] for a, b in itertools.pairwise(self._graph_sizes)]
+        return [self.labels_] if self._graph_sizes is None else _by_graph(self.labels_, self._graph_sizes)
 
     # ------------------------------------------------------------- prediction
 
     def predict(self, graph: Any, X: Any = None) -> Any:
         """Clusters of the nodes of a graph, seen or unseen; a list of arrays for a list of graphs.
 
+        A node with neither edges nor features has the label -1.
         Of a graph without features nothing but its own clusters was learned: they are returned for that graph, and for
         one that has its nodes by name, where new nodes follow their neighbours.
         """
-        soft = self.predict_proba(graph, X)
-        return [part.argmax(1) for part in soft] if isinstance(soft, list) else soft.argmax(1)
+        return self.assign(graph, X)[0]
 
     def predict_proba(self, graph: Any, X: Any = None) -> Any:
-        """Soft clusters [N, K]; rows sum to one and the largest entry is what predict says."""
+        """Soft clusters [N, K]; rows sum to one and the largest entry is what predict says (1/K where that is -1)."""
+        return self.assign(graph, X)[1]
+
+    def assign(self, graph: Any, X: Any = None) -> tuple[Any, Any]:
+        """What :meth:`predict` and :meth:`predict_proba` return, from one pass over the graph."""
         self._check_fitted()
         several = isinstance(graph, list | tuple) and X is None
         if several and all(
@@ -291,10 +308,9 @@ class GraphClustering(
             graph = [self._matched(each) for each in graph]
         graph = self._matched(self._gather(graph, X, self.schema_))
         rows = _CHUNK if isinstance(self.batch_size, str) else self.batch_size
-        out = self._model.apply(graph, choose_device(self.device), rows)
-        if several and graph.ptr is not None:
-            return [out[a:b] for a, b in itertools.pairwise(graph.ptr)]
-        return out
+        soft, silent = self._model.apply(graph, choose_device(self.device), rows)
+        ptr = graph.ptr if several else None
+        return _by_graph(labels_of(soft, silent), ptr), _by_graph(soft, ptr)
 
     def score(self, graph: Any, X: Any = None, y: Any = None) -> float:
         """Evidence of what :meth:`predict` says about a graph (:func:`softcut.metrics.evidence`): higher is better.
@@ -422,6 +438,11 @@ class GraphClustering(
                 f"iteration {progress.iteration} of at most {progress.iterations}: mean loss "
                 f"{progress.cut.mean():.4f}, mean orthogonality loss {progress.ortho.mean():.4f}"
             )
+
+
+def _by_graph(rows: np.ndarray, ptr: np.ndarray | None) -> Any:
+    """Rows graph by graph, where graphs begin at `ptr`; None: as they are."""
+    return rows if ptr is None else [rows[a:b] for a, b in itertools.pairwise(ptr)]
 
 
 class MinCutClustering(GraphClustering):

@@ -70,15 +70,15 @@ class Fitted:
     # Weights of the networks that count in the consensus, and what speaks for each number of clusters, if several.
     weights: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=np.float32))
     candidates: dict[int, Candidate] = field(default_factory=dict)
+    # Nodes [N] with neither edges nor features, which took no part.
+    silent: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=bool))
 
 
 def fit(whole: Graph, task: Task) -> Fitted:
     """Cluster a graph, or several as one batch."""
     rule = silence_rule(whole)
     silent = silent_nodes(whole, rule)
-    if silent.all():
-        silent = np.zeros_like(silent)
-    graph = without(whole, silent) if silent.any() else whole
+    graph = without(whole, silent) if silent.any() and not silent.all() else whole
     reason = featureless(graph)
     placed = reason is not None and graph.num_graphs == 1
     from_edges = placed and not task.recipe.paper
@@ -91,16 +91,17 @@ def fit(whole: Graph, task: Task) -> Fitted:
         count = int(silent.sum())
         said = (
             f"{count:,} of {len(silent):,} nodes have neither edges nor features: they were left out "
-            "and get the largest cluster, with the same probability for every cluster."
+            "and get no cluster (label -1)."
         )
         task.tell(Note("silent_nodes", said, count=count))
     fitted = _from_edges(graph, task) if from_edges else _from_networks(graph, rule, task)
-    soft = spread(fitted.soft, silent)
+    soft = spread(fitted.soft[:0] if silent.all() else fitted.soft, silent)
+    fitted = replace(fitted, soft=soft, silent=silent)
     if not placed:
-        return replace(fitted, soft=soft)
+        return fitted
     # Positions in a graph mean nothing in another one.
     names = None if whole.node_names is None else [str(name) for name in whole.node_names]
-    return replace(fitted, soft=soft, model=PlacedModel(soft, names, signature(whole)))
+    return replace(fitted, model=PlacedModel(soft, silent, names, signature(whole)))
 
 
 def _from_edges(graph: Graph, task: Task) -> Fitted:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import warnings
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,17 +14,22 @@ from softcut.clustering.node_features import structural_features
 from softcut.clustering.prepare import Encoder, silent_nodes, without
 from softcut.errors import Argument, GraphError, Note
 from softcut.graph import Graph
-from softcut.tables.arrays import listed
+from softcut.tables.arrays import listed, warn_caller
 from softcut.tables.kinds import kinds_note
 from softcut.tables.schema import TableSchema
 from softcut.training import ReplicaNet, assign_in_chunks
 
 
 def spread(soft: np.ndarray, silent: np.ndarray) -> np.ndarray:
-    """Soft clusters of all nodes; those that say nothing have probability 1/K for each, so label 0."""
+    """Soft clusters of all nodes, from those of the others; nodes that say nothing have 1/K for each cluster."""
     out = np.full((len(silent), soft.shape[1]), 1 / soft.shape[1], dtype=soft.dtype)
     out[~silent] = soft
     return out
+
+
+def labels_of(soft: np.ndarray, silent: np.ndarray) -> np.ndarray:
+    """The most probable cluster of each node; -1, as scikit-learn marks noise, for nodes that say nothing."""
+    return np.where(silent, -1, soft.argmax(1))
 
 
 @dataclass
@@ -39,22 +43,28 @@ class LearnedModel:
     order: np.ndarray  # [K]: column j of the result is column order[j] of the networks
     silence: str  # which nodes say nothing; see prepare.silence_rule
 
-    def apply(self, graph: Graph, device: torch.device, rows: int | None = None) -> np.ndarray:
-        """Soft clusters [N, K], the largest cluster of the training nodes first.
+    def apply(
+        self, graph: Graph, device: torch.device, rows: int | None = None
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Soft clusters [N, K], the largest cluster of the training nodes first, and which nodes say nothing [N].
 
         With `rows`, so many nodes at a time are assigned on the device, and everything else is on the CPU.
         """
-        silent = silent_nodes(graph, self.silence)
-        if silent.any() and not silent.all():
-            return spread(self.apply(without(graph, silent), device, rows), silent)
-        if self.encoder.structural:
-            graph = graph.with_features(structural_features(graph, local=True))
-        elif graph.x is None:
+        if graph.x is None and not self.encoder.structural:
             raise GraphError(
                 "graph has no features but the model was fitted with some; pass ",
                 Argument("features", text="them as X"),
                 ".",
             )
+        silent = silent_nodes(graph, self.silence)
+        if silent.all():
+            return spread(np.zeros((0, len(self.order)), dtype=np.float32), silent), silent
+        heard = without(graph, silent) if silent.any() else graph
+        return spread(self._assign(heard, device, rows), silent), silent
+
+    def _assign(self, graph: Graph, device: torch.device, rows: int | None) -> np.ndarray:
+        if self.encoder.structural:
+            graph = graph.with_features(structural_features(graph, local=True))
         recipe, home = self.encoder.recipe, device if rows is None else torch.device("cpu")
         encoded = self.encoder.encode(graph, home)
         if rows is None:
@@ -76,11 +86,17 @@ class PlacedModel:
     """The clusters of a graph without features: nothing but where its nodes are was learned."""
 
     soft: np.ndarray  # [N, K], of its nodes
+    silent: np.ndarray  # [N], those without edges: their clusters are not known
     names: list[str] | None  # their names
     signature: str  # recognises the graph where it has no names
 
-    def apply(self, graph: Graph, device: torch.device, rows: int | None = None) -> np.ndarray:
-        """Soft clusters [N, K] of the same graph, or of one with its nodes by name; new nodes follow neighbours."""
+    def apply(
+        self, graph: Graph, device: torch.device, rows: int | None = None
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Soft clusters [N, K] of the same graph, or of one with its nodes by name, and those not known [N].
+
+        New nodes follow their neighbours.
+        """
         same = signature(graph) == self.signature
         if (
             self.names is not None
@@ -90,16 +106,16 @@ class PlacedModel:
             place = {name: i for i, name in enumerate(self.names)}
             known = np.array([place.get(name, -1) for name in graph.node_names])
             if (known >= 0).any():
-                return self._with_new(graph, known)
+                return self._with_new(graph, np.where(self.silent[known], -1, known))
         if same:
-            return self.soft.copy()
+            return self.soft.copy(), self.silent.copy()
         raise GraphError(
             "graph is not the one the model was fitted on, which had no features: its clusters say where nodes are "
             "in that graph and mean nothing in another; give both graphs features, give nodes the names they had, or "
             "fit this graph."
         )
 
-    def _with_new(self, graph: Graph, known: np.ndarray) -> np.ndarray:
+    def _with_new(self, graph: Graph, known: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Nodes with a known name keep their clusters; the others get the mean of their neighbours', step by step."""
         new, k = known < 0, self.soft.shape[1]
         out = np.zeros((len(known), k))
@@ -113,7 +129,8 @@ class PlacedModel:
             if np.abs(out[new] - before).max() < 1e-6:
                 break
         total = out.sum(1, keepdims=True)
-        return np.where(total > 0, out / np.where(total > 0, total, 1.0), 1 / k).astype(self.soft.dtype)
+        soft = np.where(total > 0, out / np.where(total > 0, total, 1.0), 1 / k).astype(self.soft.dtype)
+        return soft, total[:, 0] <= 0
 
 
 def signature(graph: Graph) -> str:
@@ -137,9 +154,8 @@ def features_by_name(
     if known is None or graph.x is None:
         return graph, []
     if given is None:
-        warnings.warn(
-            "the features have no names, but those of the fit had: they are taken in the order of the fit.",
-            stacklevel=3,
+        warn_caller(
+            "the features have no names, but those of the fit had: they are taken in the order of the fit."
         )
         return graph, []
     wanted = known.tolist()

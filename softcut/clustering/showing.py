@@ -88,7 +88,7 @@ class ShowsClusters:
         estimator._check_fitted()
         if graph is not None:
             whole = estimator._gather(graph, X)
-            return whole, estimator.predict(whole), estimator.predict_proba(whole)
+            return whole, *estimator.assign(whole)
         if X is not None:
             raise ParameterError("X was given without its graph: pass ", Argument("graph"), " as well.")
         if getattr(self, "_graph", None) is None:

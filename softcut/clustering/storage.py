@@ -23,7 +23,7 @@ from torch import Tensor
 from softcut.clustering.arguments import LIMITS
 from softcut.clustering.consensus import Consensus, Refiner
 from softcut.clustering.feature_map import FeatureMap
-from softcut.clustering.model import LearnedModel, PlacedModel
+from softcut.clustering.model import LearnedModel, PlacedModel, labels_of
 from softcut.clustering.networks import Replica
 from softcut.clustering.prepare import Encoder
 from softcut.clustering.recipe import EdgeRecipe, Recipe
@@ -42,7 +42,7 @@ _FITTED = {
 }
 _CANDIDATE = ("score", "structure", "agreement", "description_length")
 _ARRAYS = ("matrix", "kinds", "weight", "offset")  # of the projection of features
-_WHOLE = ("labels", "encoder.kinds")  # tensors of integers
+_WHOLE = {"labels": -1, "encoder.kinds": 0}  # tensors of integers, and the least they hold
 _NAMES = "node_names"  # as bytes: those of a large graph are more than the JSON part may hold
 _MEASURES = ("centre", "limit", "scale")  # of the features at each distance
 # The axes of every tensor; those with one letter have one size: nodes N, clusters K, networks R and their units W,
@@ -163,7 +163,9 @@ def unpack(cls: type, tensors: dict[str, Tensor], meta: Mapping[str, Any]) -> An
     est.candidates_ = {
         int(number): {name: float(each[name]) for name in _CANDIDATE} for number, each in meta["candidates_"]
     }
-    est.soft_, est.labels_, est.weights_ = soft.numpy(), soft.argmax(1).numpy(), tensors["weights"].numpy()
+    silent = tensors["labels"].numpy() < 0
+    est.soft_, est.weights_ = soft.numpy(), tensors["weights"].numpy()
+    est.labels_ = labels_of(est.soft_, silent)
     est.history_ = {name: tensors[f"history.{name}"].numpy() for name in ("cut", "ortho")}
     est._graph_sizes = None if sizes is None else np.asarray(sizes, dtype=np.int64)
     node_names = json.loads(tensors[_NAMES].numpy().tobytes()) if _NAMES in tensors else None
@@ -172,7 +174,7 @@ def unpack(cls: type, tensors: dict[str, Tensor], meta: Mapping[str, Any]) -> An
         placed = meta["model"]
         node_names = None if placed["names"] is None else [str(name) for name in placed["names"]]
         _check(node_names is None or len(node_names) == n, "model.names")
-        est._model = PlacedModel(est.soft_.copy(), node_names, str(placed["signature"]))
+        est._model = PlacedModel(est.soft_.copy(), silent, node_names, str(placed["signature"]))
     else:
         est._model = _learned(tensors, meta["model"], recipe, k)
         if not est._model.encoder.structural:
@@ -184,6 +186,7 @@ def unpack(cls: type, tensors: dict[str, Tensor], meta: Mapping[str, Any]) -> An
     _check(est.schema_ is None or len(est.schema_.kinds) == est.n_features_in_, "schema")
     _check(bool((soft >= 0).all()) and np.allclose(est.soft_.sum(1), 1, atol=1e-3), "soft")
     _check(np.array_equal(est.labels_, tensors["labels"].numpy()), "labels")
+    _check(bool((est.soft_[silent] == est.soft_.dtype.type(1 / k)).all()), "labels")
     rising = sizes is None or all(a < b for a, b in itertools.pairwise(sizes))
     _check(rising and (sizes is None or [*sizes[:1], *sizes[-1:]] == [0, n]), "graph_sizes")
     again, described = pack(est)
@@ -276,7 +279,7 @@ def _check_tensors(tensors: Mapping[str, Tensor], sizes: dict[str, int], recipe:
         if name == _NAMES:
             _check(tensor.dtype == torch.uint8, name)
         elif name in _WHOLE:
-            _check(tensor.dtype == torch.int64 and bool((tensor >= 0).all()), name)
+            _check(tensor.dtype == torch.int64 and bool((tensor >= _WHOLE[name]).all()), name)
         elif not tensor.is_floating_point() or not bool(torch.isfinite(tensor).all()):
             _refuse(f"tensor {name}", "holds values that are not finite numbers")
     if "T" in sizes:

@@ -20,8 +20,13 @@ def adjacency_of_edges(
     self_loops: str,
     directed: bool | None,
     notes: list[str],
+    weighted: bool = True,
 ) -> sp.csr_array:
-    """The symmetric adjacency of validated edges; what was dropped and merged is added to ``notes``."""
+    """The symmetric adjacency of validated edges; what was dropped and merged is added to ``notes``.
+
+    Edges that are given several times add up, without weights each of them counts 1; unless ``weighted`` is False:
+    then an edge is there or not.
+    """
     check_self_loops(self_loops)
     dtype = np.int32 if 2 * source.size < 2**31 else np.int64
     source, target = source.astype(dtype, copy=False), target.astype(dtype, copy=False)
@@ -40,17 +45,32 @@ def adjacency_of_edges(
             Note("zero_weights_dropped", f"{plural(zeros, 'edge')} of weight 0 dropped", count=zeros)
         )
         source, target, weight = source[keep], target[keep], weight[keep]
-    # Booleans are merged with "or" and take an eighth of the memory: no weight, no sum.
-    data = np.ones(source.size, dtype=bool) if weight is None else weight
-    with np.errstate(over="ignore"):
-        matrix = sp.csr_array(sp.coo_array((data, (source, target)), shape=(n, n)))
+    # Booleans are merged with "or" and take an eighth of the memory: enough where no edge is given twice.
+    data = np.ones(source.size, dtype=bool) if weight is None or not weighted else weight
+    matrix = _summed(data, source, target, n)
     _check_overflow(matrix, "edge_weight")
     merged = int(source.size - matrix.nnz)
     if merged:
-        sums = ", their weights summed" if weight is not None else ""
-        notes.append(Note("edges_merged", f"{plural(merged, 'repeated edge')} merged{sums}", count=merged))
-    matrix = symmetrised(matrix, directed, "edge_index", notes)
-    return matrix.astype(np.float64) if weight is None else matrix
+        if weight is None and weighted:
+            matrix = _summed(np.ones(source.size, dtype=np.int32), source, target, n)
+        notes.append(_note_of_repeats(merged, weight is not None, weighted))
+    matrix = symmetrised(matrix, directed, "edge_index", notes, weighted)
+    return matrix if weight is not None and weighted else matrix.astype(np.float64)
+
+
+def _summed(data: np.ndarray, source: np.ndarray, target: np.ndarray, n: int) -> sp.csr_array:
+    with np.errstate(over="ignore"):
+        return sp.csr_array(sp.coo_array((data, (source, target)), shape=(n, n)))
+
+
+def _note_of_repeats(count: int, has_weights: bool, weighted: bool) -> Note:
+    edges = plural(count, "repeated edge")
+    if not weighted:
+        return Note("edges_merged", f"{edges} merged", count=count)
+    if has_weights:
+        return Note("edges_merged", f"{edges} merged, their weights summed", count=count)
+    how = (" counted as weight (", Argument("weighted", False), ": every edge weighs 1)")
+    return Note("edges_counted", edges, *how, count=count)
 
 
 def canonical_csr(adjacency: Any, argument: str) -> sp.csr_array:
@@ -103,10 +123,13 @@ def without_self_loops(matrix: sp.csr_array, self_loops: str, notes: list[str]) 
     return sp.csr_array((entries.data[keep], (entries.row[keep], entries.col[keep])), shape=matrix.shape)
 
 
-def symmetrised(matrix: sp.csr_array, directed: bool | None, argument: str, notes: list[str]) -> sp.csr_array:
-    """max(A, A'), exactly symmetric, with one warning when the two differ in earnest.
+def symmetrised(
+    matrix: sp.csr_array, directed: bool | None, argument: str, notes: list[str], weighted: bool = True
+) -> sp.csr_array:
+    """An exactly symmetric matrix: A itself where A = A', else A + A', with one warning when the two differ in earnest.
 
-    ``directed=None`` reads a matrix without a single reversed pair as a list that gives every edge once.
+    ``directed=None`` reads a matrix without a single reversed pair as a list that gives every edge once. Where
+    ``weighted`` is False, an edge is there or not.
     """
     transposed = matrix.T.tocsr()
     if same_pattern(matrix, transposed):
@@ -115,31 +138,52 @@ def symmetrised(matrix: sp.csr_array, directed: bool | None, argument: str, note
         # Sums taken in different orders differ in the last bits: not worth a word.
         tolerance = 1e-5 if matrix.dtype == np.float32 else 1e-12
         larger, smaller = np.maximum(matrix.data, transposed.data), np.minimum(matrix.data, transposed.data)
-        unequal = int(np.count_nonzero(larger - smaller > tolerance * larger))
-        if unequal and directed is not False:
-            edges = plural(unequal // 2, "edge")
-            said = f"{edges} directed, the larger weight taken"
-            notes.append(Note("directed", said, count=unequal // 2))
+        unequal = int(np.count_nonzero(larger - smaller > tolerance * larger)) // 2
+        if not unequal:
+            return sp.csr_array((larger, matrix.indices, matrix.indptr), shape=matrix.shape)
+        if directed is not False:
+            edges = plural(unequal, "edge")
+            notes.append(Note("directed", f"{edges} directed, both directions summed", count=unequal))
             warn_caller(
                 f"{argument} is directed: {edges} out of {matrix.nnz // 2} "
-                f"{'has' if unequal == 2 else 'have'} another weight in the other direction; "
-                "symmetrised with the larger of the two."
+                f"{'has' if unequal == 1 else 'have'} another weight in the other direction; "
+                "the weights of the two directions are summed."
             )
-        return sp.csr_array((larger, matrix.indices, matrix.indptr), shape=matrix.shape)
-    merged = sp.csr_array(matrix.maximum(transposed))
-    merged.sort_indices()
+        return _both_directions(matrix, transposed, argument)
+    both = _both_directions(matrix, transposed, argument) if weighted else matrix.maximum(transposed)
     loops = int(np.count_nonzero(matrix.diagonal()))
     edges = matrix.nnz - loops
-    reversed_too = 2 * edges - (merged.nnz - loops)  # entries whose reverse is an entry as well
+    reversed_too = 2 * edges - (both.nnz - loops)  # entries whose reverse is an entry as well
     if directed or (directed is None and reversed_too > 0):
         one_way = edges - reversed_too
-        said = f"directed ({one_way} of {edges} edges without a reverse), symmetrised"
+        summed = ", both directions summed" if weighted and reversed_too else ", read without direction"
+        said = f"directed ({one_way} of {edges} edges without a reverse){summed}"
         notes.append(Note("directed", said, count=one_way))
+        done = (
+            "the weights of the two directions are summed"
+            if weighted
+            else "an edge in either direction counts"
+        )
         warn_caller(
             f"{argument} is directed: {one_way} of {edges} edges {'has' if one_way == 1 else 'have'} no edge "
-            "in the other direction; symmetrised with the larger weight of the two directions."
+            f"in the other direction; {done}."
         )
-    return merged
+    return sp.csr_array(both)
+
+
+def _both_directions(matrix: sp.csr_array, transposed: sp.csr_array, argument: str) -> sp.csr_array:
+    """A + A', in a type that holds the sum; a self-loop has no other direction and stays as it is."""
+    if matrix.dtype == bool:
+        matrix, transposed = matrix.astype(np.int8), transposed.astype(np.int8)
+    with np.errstate(over="ignore"):
+        both = sp.csr_array(matrix + transposed)
+    both.sort_indices()
+    if matrix.diagonal().any():
+        rows = np.repeat(np.arange(both.shape[0]), np.diff(both.indptr))
+        at = np.flatnonzero(rows == both.indices)
+        both.data[at] = matrix.diagonal()[rows[at]]
+    _check_overflow(both, argument)
+    return both
 
 
 def same_pattern(a: sp.csr_array, b: sp.csr_array) -> bool:

@@ -41,6 +41,7 @@ class BaseGraph:
     notes: list[str] = field(default_factory=list)
     schema: TableSchema | None = None
     weighted: bool = field(init=False)
+    node_kinds: list[str] | None = field(init=False, default=None)
 
     def __post_init__(self) -> None:
         adjacency = canonical_csr(self.adjacency, "adjacency")
@@ -48,7 +49,7 @@ class BaseGraph:
         if not (same_pattern(adjacency, transposed) and np.array_equal(adjacency.data, transposed.data)):
             raise GraphError(
                 "adjacency is not symmetric: use Graph.from_scipy, which symmetrises a directed graph, "
-                "or pass A.maximum(A.T)."
+                "or pass A + A.T."
             )
         self._fill(**{**vars(self), "adjacency": adjacency})
 
@@ -116,6 +117,8 @@ class BaseGraph:
     def _part(self, nodes: np.ndarray | slice, adjacency: sp.csr_array, **values: Any) -> Self:
         """The graph of some nodes, whose adjacency is given; other `values` replace those of the whole."""
         rows = {key: part[nodes] for key in ("x", "y") if (part := getattr(self, key)) is not None}
+        if self.node_kinds is not None:
+            rows["node_kinds"] = np.asarray(self.node_kinds, dtype=object)[nodes].tolist()
         weighted = not bool(np.all(adjacency.data == 1))
         return self._replace(adjacency=adjacency, ptr=None, weighted=weighted, **rows, **values)
 
@@ -176,6 +179,8 @@ class BaseGraph:
             parts.append(plural(len(np.unique(self.y)), "label"))
         if self.node_names is not None:
             parts.append("named nodes")
+        if self.node_kinds is not None:
+            parts.append(f"{len(set(self.node_kinds) - {''})} kinds of nodes")
         title = f"{self.name!r}: " if self.name else ""
         return f"Graph({title}{', '.join(parts)})"
 
@@ -196,6 +201,21 @@ class BaseGraph:
         graph = self._replace(x=features, feature_names=titles, notes=[*self.notes, *said], schema=schema)
         vars(graph).pop("kinds", None)  # those of the features before
         return graph
+
+    def with_node_kinds(self, kinds: Sequence[str] | None) -> Self:
+        """The same graph with the kind of each node, such as "user" and "movie"; None removes them.
+
+        >>> from softcut.graph import Graph
+        >>> Graph.from_edges([[0, 1], [2, 2]]).with_node_kinds(["user", "user", "movie"])
+        Graph(3 nodes, 2 edges, 2 kinds of nodes)
+        """
+        if kinds is not None:
+            kinds = [str(kind) for kind in kinds]
+            if len(kinds) != self.num_nodes:
+                raise GraphError(
+                    f"node_kinds has {len(kinds)} entries but the graph has {self.num_nodes} nodes: pass one per node."
+                )
+        return self._replace(node_kinds=kinds)
 
     def with_notes(self, *notes: str) -> Self:
         """The same graph with more notes.
@@ -299,6 +319,7 @@ class BaseGraph:
                 x = np.concatenate([to_dense(f) for f in features])
         labels = [item.y for item in items if item.y is not None]
         names = [item.node_names for item in items if item.node_names is not None]
+        kinds = [item.node_kinds for item in items if item.node_kinds is not None]
         batch = object.__new__(cls)
         batch._set(
             adjacency=sp.csr_array(sp.block_diag([item.adjacency for item in items], format="csr")),
@@ -311,6 +332,7 @@ class BaseGraph:
             notes=list(dict.fromkeys(note for item in items for note in item.notes)),
             schema=items[0].schema if all(item.schema == items[0].schema for item in items) else None,
             weighted=any(item.weighted for item in items),
+            node_kinds=[k for part in kinds for k in part] if len(kinds) == len(items) else None,
         )
         return batch
 

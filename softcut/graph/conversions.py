@@ -148,7 +148,7 @@ def edges_of_networkx(
         values.append(value)
     attributes = [graph.nodes[node] for node in nodes]
     weights = None if weight is None else _attribute_weights(values, weight)
-    return _parts(graph, ends, weights, nodes, attributes, features)
+    return {**_parts(graph, ends, weights, nodes, attributes, features), "weighted": weight is not None}
 
 
 def edges_of_igraph(
@@ -166,7 +166,7 @@ def edges_of_igraph(
     # A vertex without a value has None where networkx has no key.
     attributes = [{k: v[i] for k, v in columns.items() if v[i] is not None} for i in range(n)]
     nodes = list(graph.vs["name"]) if "name" in graph.vs.attributes() else list(range(n))
-    return _parts(graph, ends, weights, nodes, attributes, features)
+    return {**_parts(graph, ends, weights, nodes, attributes, features), "weighted": weight is not None}
 
 
 def _parts(

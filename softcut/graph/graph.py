@@ -78,6 +78,8 @@ class Graph(GraphSources):
     ----------
     weighted : bool
         False when every stored weight is 1.
+    node_kinds : list of str or None
+        The kind of each node, where there are several, such as "user" and "movie"; see :meth:`with_node_kinds`.
     """
 
     @classmethod
@@ -92,9 +94,11 @@ class Graph(GraphSources):
         node_names: Sequence[str] | None = None,
         directed: bool | None = None,
         *,
+        weighted: bool = True,
         ptr: Any = None,
         name: str | None = None,
         feature_names: Sequence[str] | None = None,
+        node_kinds: Sequence[str] | None = None,
         notes: Sequence[str] = (),
         schema: TableSchema | None = None,
     ) -> Graph:
@@ -107,15 +111,18 @@ class Graph(GraphSources):
         Graph(5 nodes, 3 edges)
 
         A list that gives every edge once, in one direction, and a list that gives both directions of every
-        edge make the same graph. Repeated edges are merged: their weights are summed (without weights the
-        edge stays 1). Edges of weight zero are dropped.
+        edge with equal weights make the same graph. Otherwise edges that are given several times add up, in either
+        direction, and each of them counts 1 where there are no weights. Edges of weight zero are dropped.
+
+        >>> Graph.from_edges([(0, 1), (1, 0), (0, 1), (1, 2)], directed=False).adjacency[0, 1]
+        np.float64(3.0)
 
         Parameters
         ----------
         edge_index
             Integers of shape [2, E], or pairs of shape [E, 2] (a 2 x 2 array is read as [2, E]): NumPy array,
             list, or torch tensor.
-        x, y, node_names, ptr, name, feature_names, notes, schema
+        x, y, node_names, ptr, name, feature_names, node_kinds, notes, schema
             See :class:`Graph`.
         edge_weight
             E non-negative finite weights; None means all 1.
@@ -125,9 +132,10 @@ class Graph(GraphSources):
             ``"drop"`` removes self-loops, with a warning that counts them; ``"keep"`` stores them on the
             diagonal.
         directed
-            The two directions of an edge are merged with the larger weight of the two. None (default) warns
-            when only some edges come with their reverse, or when the directions have different weights. True
-            warns about every edge without an equal reverse; False never warns.
+            None (default) warns when only some edges come with their reverse, or when the directions have different
+            weights. True warns about every edge without an equal reverse; False never warns.
+        weighted
+            False: every edge weighs 1, however often it is given and whatever its weight.
         """
         source, target = check_edge_index(edge_index)
         weight = check_weights(edge_weight, source.size, "edge_weight")
@@ -136,8 +144,9 @@ class Graph(GraphSources):
         n, origin = node_count(num_nodes, x, y, node_names, source, target)
         check_range(source, target, n, origin)
         said = list(notes)
-        adjacency = adjacency_of_edges(source, target, weight, n, self_loops, directed, said)
-        return cls._build(adjacency, x, y, node_names, ptr, name, feature_names, said, schema)
+        adjacency = adjacency_of_edges(source, target, weight, n, self_loops, directed, said, weighted)
+        graph = cls._build(adjacency, x, y, node_names, ptr, name, feature_names, said, schema)
+        return graph if node_kinds is None else graph.with_node_kinds(node_kinds)
 
     @classmethod
     def from_scipy(
@@ -154,14 +163,15 @@ class Graph(GraphSources):
         notes: Sequence[str] = (),
         directed: bool | None = None,
     ) -> Graph:
-        """Build a graph from any sparse matrix A [N, N] of scipy; an asymmetric one becomes max(A, A').
+        """Build a graph from any sparse matrix A [N, N] of scipy; an asymmetric one becomes A + A'.
 
         >>> import scipy.sparse as sp
         >>> from softcut.graph import Graph
         >>> Graph.from_scipy(sp.csr_array([[0, 2], [2, 0]]))
         Graph(2 nodes, 1 edge, weighted)
 
-        ``directed=False`` symmetrises without a warning; the other arguments are those of :meth:`from_edges`.
+        A self-loop has one direction and stays as it is. ``directed=False`` gives no warning; the other arguments are
+        those of :meth:`from_edges`.
         """
         matrix = canonical_csr(adjacency, "adjacency")
         said = list(notes)
@@ -222,6 +232,7 @@ class Graph(GraphSources):
         features: str | Sequence[str] | None = None,
         self_loops: SelfLoops = "drop",
         *,
+        weighted: bool = True,
         name: str | None = None,
     ) -> Graph:
         """Build a graph from a networkx graph, nodes in its own order.
@@ -235,17 +246,17 @@ class Graph(GraphSources):
         Parameters
         ----------
         graph
-            Any networkx graph. A directed one is symmetrised with a warning; parallel edges are merged.
+            Any networkx graph. Parallel edges, and the two directions of a directed one, add up.
         weight
-            Edge attribute that holds the weight; edges without it weigh 1. None ignores weights.
+            Edge attribute that holds the weight; edges without it weigh 1. None: every edge weighs 1.
         features
             Node attribute, or list of them, to use as features (numbers, or vectors of equal length);
             ``"attributes"`` takes every attribute that is a number at every node.
-        self_loops, name
+        self_loops, weighted, name
             See :meth:`from_edges`.
         """
         return cls.from_edges(
-            **edges_of_networkx(graph, weight, features),
+            **edges_of_networkx(graph, weight if weighted else None, features),
             self_loops=self_loops,
             name=name if name is not None else (str(getattr(graph, "name", "")) or None),
         )
@@ -258,6 +269,7 @@ class Graph(GraphSources):
         features: str | Sequence[str] | None = None,
         self_loops: SelfLoops = "drop",
         *,
+        weighted: bool = True,
         name: str | None = None,
     ) -> Graph:
         """Build a graph from an igraph graph; arguments as for :meth:`from_networkx`.
@@ -267,7 +279,8 @@ class Graph(GraphSources):
         >>> Graph.from_igraph(igraph.Graph.Ring(5))
         Graph(5 nodes, 5 edges)
         """
-        return cls.from_edges(**edges_of_igraph(graph, weight, features), self_loops=self_loops, name=name)
+        parts = edges_of_igraph(graph, weight if weighted else None, features)
+        return cls.from_edges(**parts, self_loops=self_loops, name=name)
 
     @classmethod
     def from_frame(
@@ -280,7 +293,8 @@ class Graph(GraphSources):
         self_loops: SelfLoops = "drop",
         directed: bool | None = None,
         *,
-        weighted: bool | str = "auto",
+        weighted: bool | Literal["auto"] = "auto",
+        bipartite: bool | None = None,
         ids: str | int | Literal[False] | None = None,
         columns: Sequence[str | int] | None = None,
         drop: Sequence[str | int] = (),
@@ -314,8 +328,14 @@ class Graph(GraphSources):
         source, target, weight
             Titles (or positions) of the columns. By default they are recognised by their titles; a weight is a
             column called weight, w, value, strength, count or similarity.
-        weighted, ids, columns, drop, categories, dates, missing, schema
-            How to read the two tables; see :func:`softcut.read_graph`.
+        weighted
+            "auto" uses a column of weights where there is one, else counts how often an edge is given; True insists on
+            weights; False: every edge weighs 1.
+        bipartite
+            Whether the two columns hold two kinds of nodes, such as users and movies, so that an id in both is two
+            nodes; `node_kinds` has the kind of each. None decides by titles and values, and says so in `notes`.
+        ids, columns, drop, categories, dates, missing, schema
+            How to read the table of features; see :func:`softcut.read_graph`.
         self_loops, directed, name
             See :meth:`from_edges`.
         """
@@ -324,18 +344,21 @@ class Graph(GraphSources):
             x = NodeTable(x, options)
         elif not isinstance(x, NodeTable):
             options.check_table("x")
-        asked = source is not None or target is not None or weight is not None
+        asked = source is not None or target is not None or weight is not None or bipartite is not None
         square = None if asked else labelled_adjacency(frame, "the graph")
         if square is not None:
             aligned = "" if square[1] is None else ", columns aligned with rows by label"
             made = cls.from_dense(square[0], x=x, self_loops=self_loops, node_names=square[1], name=name)
             return made.with_notes(Note("adjacency_matrix", f"adjacency matrix{aligned}"))
         edges, ends = edges_of_frame(frame, "the graph", source, target, weight, weighted)
-        parts = edges_with_features(edges, x, [ends.note()])
-        return cls.from_edges(**parts, self_loops=self_loops, directed=directed, name=name)
+        parts = edges_with_features(edges, x, [ends.note()], bipartite)
+        parts |= {"self_loops": self_loops, "directed": directed, "weighted": weighted is not False}
+        return cls.from_edges(**parts, name=name)
 
     @classmethod
-    def from_pyg(cls, data: Any, self_loops: SelfLoops = "drop", *, name: str | None = None) -> Graph:
+    def from_pyg(
+        cls, data: Any, self_loops: SelfLoops = "drop", *, weighted: bool = True, name: str | None = None
+    ) -> Graph:
         """Build a graph from a PyTorch Geometric ``Data`` or ``Batch``.
 
         >>> import torch
@@ -347,7 +370,7 @@ class Graph(GraphSources):
         Uses ``edge_index``; ``edge_weight``, or ``edge_attr`` when it has one column; ``x``; ``y`` when it is one
         integer per node; ``ptr`` or ``batch``. The other arguments are those of :meth:`from_edges`.
         """
-        return cls.from_edges(**edges_of_pyg(data), self_loops=self_loops, name=name)
+        return cls.from_edges(**edges_of_pyg(data), self_loops=self_loops, weighted=weighted, name=name)
 
     @classmethod
     def from_any(cls, obj: Any, x: Any = None) -> Graph:

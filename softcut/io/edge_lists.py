@@ -51,7 +51,7 @@ def read_edge_list(data: bytes, options: ReadOptions) -> tuple[EdgeTable, list[N
     """The edges of a text file read row by row, and what was understood."""
     table, layout, notes = understand(data, options)
     edges, said = _parse_rows(table, layout)
-    return edges, notes + said
+    return replace(edges, titles=layout.columns.titles), notes + said
 
 
 # ---------------------------------------------------------------------- layout

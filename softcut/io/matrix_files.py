@@ -173,6 +173,7 @@ def read_npz(data: bytes, options: ReadOptions) -> Graph:
         edges,
         x=arrays.get("x"),
         edge_weight=None if options.weighted is False else weight,
+        weighted=options.weighted is not False,
         num_nodes=num_nodes,
         self_loops=options.self_loops,
         y=arrays.get("y"),

@@ -48,7 +48,7 @@ def read_network(
         *understood,
         Note("edge_columns", weights, others, weight=weight, ignored=tuple(ignored)),
     ]
-    parts = edges_of_networkx(network, weight)
+    parts = edges_of_networkx(network, weight) | {"weighted": options.weighted is not False}
     if parts["node_names"] == [str(i) for i in range(network.number_of_nodes())]:
         parts["node_names"] = None  # numbers of nodes, as in an edge list
     if options.directed is not None:

@@ -57,13 +57,21 @@ WeightColumn = Annotated[
 ]
 Weighted = Annotated[
     bool | Literal["auto"],
-    Option(("--weighted/--unweighted",), "Insist on weights, or ignore them.", bool),
+    Option(("--weighted/--unweighted",), "Insist on weights, or let every edge weigh 1.", bool),
 ]
 Directed = Annotated[
     bool | None,
     Option(
         ("--directed/--undirected",),
-        "Warn about edges without a reverse, or merge directions silently.",
+        "Warn about edges without a reverse, or never.",
+        bool,
+    ),
+]
+Bipartite = Annotated[
+    bool | None,
+    Option(
+        ("--bipartite/--no-bipartite",),
+        "Whether source and target are two kinds of nodes, such as users and movies.",
         bool,
     ),
 ]
@@ -145,6 +153,7 @@ class ReadOptions:
     target: Column = None
     weight: Column = None
     directed: bool | None = None
+    bipartite: bool | None = None
     header: Header = None
     delimiter: str | None = None
     comments: str | None = None

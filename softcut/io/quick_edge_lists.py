@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from typing import IO, Any
 
 import numpy as np
@@ -93,7 +94,9 @@ def read_plain_edges(
             table = _edge_table(_columns(block, layout, delimiter, kind) for block in blocks)
         except _NotPlainError:
             continue
-        return None if table is None or "" in (table.names or ()) else (table, notes)
+        if table is None or "" in (table.names or ()):
+            return None
+        return replace(table, titles=layout.columns.titles), notes
     return None
 
 
@@ -261,7 +264,10 @@ def read_parquet_edges(
 
     table = _edge_table(blocks())
     assert table is not None
-    return table, [Note("format", f"{label}: Parquet file", format="parquet"), columns.note()]
+    return replace(table, titles=columns.titles), [
+        Note("format", f"{label}: Parquet file", format="parquet"),
+        columns.note(),
+    ]
 
 
 def read_npy_edges(path: str, options: ReadOptions) -> tuple[EdgeTable, list[Note]]:

@@ -47,6 +47,7 @@ from softcut.io.text_files import (
     stem_of,
 )
 from softcut.tables.arrays import plural, shown
+from softcut.tables.bipartite import separated
 from softcut.tables.columns import FeatureOptions, FeatureTable, Table
 from softcut.tables.edge_columns import (
     EdgeTable,
@@ -77,6 +78,7 @@ def read_graph(
     target: declared.TargetColumn = None,
     weight: declared.WeightColumn = None,
     directed: declared.Directed = None,
+    bipartite: declared.Bipartite = None,
     header: declared.EdgesHeader = None,
     comments: declared.Comments = None,
     ids: declared.Ids = None,
@@ -128,7 +130,8 @@ def read_graph(
         Rows are joined by the column whose values are the ids of the nodes: every node of the graph needs a row,
         rows of other nodes add nodes without edges. Without such a column, row i belongs to node i.
     weighted
-        ``"auto"`` uses weights where the file has them, True insists on them, False ignores them.
+        ``"auto"`` uses weights where the file has them, else counts how often an edge is given; True insists on
+        weights; False: every edge weighs 1.
     self_loops, directed
         See :meth:`softcut.graph.Graph.from_edges`.
     format
@@ -140,6 +143,9 @@ def read_graph(
         Titles or positions (from 0) of the columns of an edge list; ``weight`` also names an edge attribute. With
         a header, a column is a weight only when it is called weight, w, value, strength, count or similarity, or
         is named here. Without a header, the third of three columns is the weight.
+    bipartite
+        Whether the two columns of an edge list hold two kinds of nodes, such as users and movies, so that an id in both
+        is two nodes; ``graph.node_kinds`` has the kind of each. None decides by titles and values, and says so.
     header, features_header
         Whether the first row of an edge list, or of a text file of features, holds titles; None decides by known
         titles, by types that differ from the rows below, and by names that occur on no other line.
@@ -204,6 +210,7 @@ def read_graph(
         target=target,
         weight=weight,
         directed=directed,
+        bipartite=bipartite,
         header=header,
         delimiter=check_delimiter(delimiter),
         comments=check_comments(comments),
@@ -236,6 +243,10 @@ def _read_file(
     """The graph of a file or data frame; `text` says how features in a text file are read."""
     attributes = _attributes(features, kind, options.label)
     edges = _read_edges(path, kind, options, progress)
+    if options.bipartite and edges is None and kind != "xlsx":
+        raise ParameterError(
+            Argument("bipartite", True), f" needs a list of edges, which {options.label} is not."
+        )
     data = path if kind in ("frame", "h5ad") or edges is not None else read_bytes(path, options.max_bytes)
     table: Table | FeatureTable | None = None
     if kind == "xlsx":
@@ -306,11 +317,16 @@ def _attributes(features: Any, kind: str, label: str) -> str | list[str] | None:
 def _graph_of_edges(
     edges: EdgeTable, notes: list[Note], table: Table | FeatureTable | None, options: ReadOptions
 ) -> Graph:
+    edges, table, features, kinds = separated(edges, options.bipartite, table, options.features)
     with errors_of_files():
-        parts = edges_of_table(edges, options.label, table, options.features)
-    parts["notes"] = [*notes, *parts["notes"]]
+        parts = edges_of_table(edges, options.label, table, features)
+    parts["notes"] = [*notes, *kinds, *parts["notes"]]
     return Graph.from_edges(
-        **parts, self_loops=options.self_loops, directed=options.directed, name=options.name or None
+        **parts,
+        self_loops=options.self_loops,
+        directed=options.directed,
+        weighted=options.weighted is not False,
+        name=options.name or None,
     )
 
 

@@ -1,4 +1,8 @@
-"""Every score: agreement with known classes, quality of a partition of a graph, evidence."""
+"""Every score: agreement with known classes, quality of a partition of a graph, evidence.
+
+Nodes with the label -1 beside clusters that are numbered from 0 have no cluster (in softcut, nodes with neither edges
+nor features) and are left out of every score.
+"""
 
 from __future__ import annotations
 
@@ -38,16 +42,27 @@ def _as_labels(values: ArrayLike, name: str) -> NDArray[Any]:
     return array
 
 
+def _placed(labels: NDArray[Any]) -> NDArray[np.bool_]:
+    """Nodes that have a cluster. Without a cluster 0, as in labels of -1 and 1, the label -1 is one like any other."""
+    if labels.dtype.kind != "i":
+        return np.ones(len(labels), dtype=bool)
+    none = labels == -1
+    return ~none if none.all() or (labels == 0).any() else np.ones_like(none)
+
+
 def _codes(labels: NDArray[Any]) -> NDArray[np.int64]:
     """Labels renumbered ``0..used-1``."""
     return np.unique(labels, return_inverse=True)[1].astype(np.int64).reshape(-1)
 
 
 def _adjacency_and_codes(graph: GraphLike, labels: ArrayLike) -> tuple[sp.csr_matrix, NDArray[np.int64]]:
-    """The adjacency matrix, and the labels of its nodes renumbered."""
+    """The adjacency matrix of the nodes that have a cluster, and their labels renumbered."""
     adjacency, array = _as_adjacency(graph), _as_labels(labels, "labels")
     if len(array) != adjacency.shape[0]:
         raise ParameterError(f"labels has {len(array)} entries but the graph has {adjacency.shape[0]} nodes.")
+    placed = _placed(array)
+    if not placed.all():
+        adjacency, array = adjacency[placed][:, placed], array[placed]
     return adjacency, _codes(array)
 
 
@@ -75,7 +90,10 @@ def _pair(y: ArrayLike, labels: ArrayLike) -> tuple[NDArray[np.int64], NDArray[n
         raise ParameterError(
             f"y has {len(first)} entries but labels has {len(second)}; they must be of the same nodes."
         )
-    return _codes(first), _codes(second)
+    placed = _placed(second)
+    if not placed.any():
+        raise ParameterError("labels is -1 for every node: there are no clusters to compare with y.")
+    return _codes(first[placed]), _codes(second[placed])
 
 
 def _graph_scores(graph: GraphLike, labels: ArrayLike, resolution: float = 1.0) -> dict[str, float]:
@@ -83,7 +101,7 @@ def _graph_scores(graph: GraphLike, labels: ArrayLike, resolution: float = 1.0) 
     adjacency, numbers = _adjacency_and_codes(graph, labels)
     rows = np.repeat(numbers, np.diff(adjacency.indptr))
     same = np.where(rows == numbers[adjacency.indices], adjacency.data, 0)
-    used = int(numbers.max()) + 1
+    used = int(numbers.max(initial=-1)) + 1
     volume, inside = (np.bincount(rows, w, used).astype(np.float64) for w in (adjacency.data, same))
     total, cut = volume.sum(), np.maximum(volume - inside, 0.0)
 
@@ -95,8 +113,8 @@ def _graph_scores(graph: GraphLike, labels: ArrayLike, resolution: float = 1.0) 
     return {
         "normalised_cut": float(cut_over(volume).sum()),
         "modularity": float(modularity.sum()),
-        "conductance": float(conductances.mean()),
-        "conductance_max": float(conductances.max()),
+        "conductance": float(conductances.mean()) if used else 0.0,
+        "conductance_max": float(conductances.max(initial=0.0)),
     }
 
 
@@ -225,7 +243,8 @@ def clusters_used(labels: ArrayLike) -> int:
     >>> clusters_used([0, 0, 4, 4])
     2
     """
-    return len(np.unique(_as_labels(labels, "labels")))
+    array = _as_labels(labels, "labels")
+    return len(np.unique(array[_placed(array)]))
 
 
 def balance(labels: ArrayLike, k: int | None = None) -> float:
@@ -240,8 +259,11 @@ def balance(labels: ArrayLike, k: int | None = None) -> float:
     """
     if k is not None and k < 1:
         raise ParameterError(f"k must be at least 1, not {k}.")
-    _, sizes = np.unique(_as_labels(labels, "labels"), return_counts=True)
+    array = _as_labels(labels, "labels")
+    _, sizes = np.unique(array[_placed(array)], return_counts=True)
     k = max(k or 1, len(sizes))
+    if len(sizes) == 0:
+        return 0.0
     if k == 1:
         return 1.0
     share = sizes / sizes.sum()
@@ -259,8 +281,13 @@ def evidence_parts(graph: GraphLike, labels: ArrayLike, x: Any = None) -> Eviden
     """
     adjacency, numbers = _adjacency_and_codes(graph, labels)
     x = getattr(graph, "x", None) if x is None else x
-    if x is not None and x.shape[0] != adjacency.shape[0]:
-        raise ParameterError(f"x has {x.shape[0]} rows but the graph has {adjacency.shape[0]} nodes.")
+    placed = _placed(_as_labels(labels, "labels"))
+    if x is not None:
+        if x.shape[0] != len(placed):
+            raise ParameterError(f"x has {x.shape[0]} rows but the graph has {len(placed)} nodes.")
+        x = x if placed.all() else x[placed]
+    if not placed.any():
+        return Evidence(0.0, 0.0, 0.0, 0)
     parts = Judge(adjacency, x)(torch.from_numpy(numbers), int(numbers.max()) + 1)
     edges, features, entropy_, told = map(float, (parts.edges, parts.features, parts.entropy, parts.told))
     return Evidence(edges, features, entropy_, parts.nodes, told)
@@ -311,7 +338,8 @@ def evaluate(
 
     The keys are :data:`LABEL_SCORES` (only when ``y`` is given or ``graph.y`` is known), then
     :data:`GRAPH_SCORES`. Nodes with a negative integer in ``y`` count as unlabelled and are left out of
-    the label scores. ``k`` is the number of clusters asked for and only changes ``balance``.
+    the label scores; those with the label -1 have no cluster and are left out of all. ``k`` is the number of
+    clusters asked for and only changes ``balance``.
 
     >>> import numpy as np
     >>> from softcut.metrics import evaluate
@@ -328,7 +356,7 @@ def evaluate(
         if truth.dtype.kind == "i" and len(truth) == len(given):
             known = truth >= 0
             truth, given = truth[known], given[known]
-        if len(truth):
+        if len(truth) and _placed(given).any():
             scores = {name: score(truth, given) for name, score in _LABEL_SCORES.items()}
     return {
         **scores,

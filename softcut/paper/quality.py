@@ -150,7 +150,8 @@ def _labels(
         "structure": estimator.structure_,
         "verdict": estimator.verdict_,
     }
-    return [(estimator.labels_, said)]
+    # Every node counts, as for the other methods: one without edges and features is in the largest cluster.
+    return [(estimator.soft_.argmax(1), said)]
 
 
 def _kmeans_on_features(graph: Graph, k: int, seed: int, device: torch.device, refined: bool) -> np.ndarray:

@@ -17,6 +17,12 @@ from softcut.metrics import evaluate
 from softcut.metrics.summary import ROW, Summary, verdict_sentence
 
 
+def clustered_part(graph: Graph, soft: np.ndarray, labels: np.ndarray) -> tuple[Graph, np.ndarray]:
+    """The nodes that have a cluster, which is what pictures and pages show; all, where none has one."""
+    placed = labels >= 0
+    return (graph.subgraph(placed), soft[placed]) if placed.any() and not placed.all() else (graph, soft)
+
+
 def graph_facts(name: str, graph: Graph, n_clusters: int) -> dict[str, Any]:
     """What every metrics.json begins with."""
     return {
@@ -30,6 +36,28 @@ def graph_facts(name: str, graph: Graph, n_clusters: int) -> dict[str, Any]:
     }
 
 
+def label_facts(graph: Graph, labels: np.ndarray, n_clusters: int) -> dict[str, Any]:
+    """How many nodes have no cluster and, where there are several kinds of nodes, how many of each are in each."""
+    facts: dict[str, Any] = {"nodes_without_cluster": int(np.count_nonzero(labels < 0))}
+    if graph.node_kinds is not None:
+        placed, kinds = labels >= 0, np.asarray(graph.node_kinds, dtype=object)
+        facts["clusters_by_kind"] = {
+            kind: np.bincount(labels[placed & (kinds == kind)], minlength=n_clusters).tolist()
+            for kind in dict.fromkeys(graph.node_kinds)
+            if kind
+        }
+    return facts
+
+
+def id_columns(graph: Graph) -> dict[str, list[str]]:
+    """Where nodes are of several kinds, the kind of each and its id among those, to join one's own tables by."""
+    if graph.node_kinds is None:
+        return {}
+    names = graph.node_names or [str(i) for i in range(graph.num_nodes)]
+    ids = [name.removeprefix(f"{kind} ") for name, kind in zip(names, graph.node_kinds, strict=True)]
+    return {"kind": graph.node_kinds, "id": ids}
+
+
 def clustering_metrics(
     name: str, graph: Graph, estimator: GraphClustering, **seconds: float
 ) -> dict[str, Any]:
@@ -39,6 +67,7 @@ def clustering_metrics(
         "structure": estimator.structure_,
         "verdict": estimator.verdict_,
         **evaluate(graph, estimator.labels_, k=estimator.n_clusters_),
+        **label_facts(graph, estimator.labels_, estimator.n_clusters_),
         "candidates": {str(number): described for number, described in estimator.candidates_.items()},
         "agreement_of_replicas": estimator.agreement_,
         "replicas": len(estimator.replicas_),
@@ -57,18 +86,23 @@ def verdict_of(metrics: Mapping[str, Any]) -> str:
 
 
 def write_labels(
-    path: str | Path, names: Sequence[str] | None, soft: np.ndarray, *, spreadsheet_safe: bool = False
+    path: str | Path, graph: Graph, soft: np.ndarray, labels: np.ndarray, *, spreadsheet_safe: bool = False
 ) -> None:
-    """Write ``node,cluster,probability``, one line per node; `names` None: nodes are named by their numbers.
+    """Write ``node,cluster,probability``, one line per node; nodes without names are called by their numbers.
 
-    `spreadsheet_safe` puts ``'`` before names that spreadsheets might take for a formula.
+    Where there are several kinds of nodes, ``kind,id`` follow.
+
+    A node without a cluster (label -1) has neither number nor probability. `spreadsheet_safe` puts ``'`` before names
+    that spreadsheets might take for a formula.
     """
-    shown = [str(i) for i in range(len(soft))] if names is None else names
+    texts = {"node": graph.node_names or [str(i) for i in range(len(soft))], **id_columns(graph)}
     if spreadsheet_safe:
-        shown = [_safe(name) for name in shown]
+        texts = {title: [_safe(text) for text in column] for title, column in texts.items()}
+    names, *others = texts.values()
     chances = (f"{p:.6f}" for p in soft.max(axis=1))
-    rows = zip(shown, soft.argmax(axis=1).tolist(), chances, strict=True)
-    _write_rows(path, ["node", "cluster", "probability"], rows)
+    rows = zip(names, labels.tolist(), chances, *others, strict=True)
+    told = ((name, c, p, *more) if c >= 0 else (name, "", "", *more) for name, c, p, *more in rows)
+    _write_rows(path, ["node", "cluster", "probability", *list(texts)[1:]], told)
 
 
 def write_clusters(path: str | Path, summary: Summary, *, spreadsheet_safe: bool = False) -> None:

@@ -11,6 +11,7 @@ import scipy.sparse as sp
 from softcut.clustering.networks import Replica
 from softcut.graph import Graph
 from softcut.metrics.summary import Summary, summarise
+from softcut.report.clustering_files import clustered_part
 from softcut.report.html_page import Part, Section, Text, View, plain, render_page
 from softcut.report.html_summary import (
     note_table,
@@ -44,6 +45,7 @@ def clustering_page(
     soft: np.ndarray,
     metrics: Mapping[str, Any],
     *,
+    clusters: np.ndarray | None = None,
     summary: Summary | None = None,
     history: Mapping[str, np.ndarray] | None = None,
     replicas: Sequence[Replica] = (),
@@ -52,8 +54,14 @@ def clustering_page(
 ) -> str:
     """The page that ``softcut cluster --report`` and ``est.report`` write: what was found first, how it was found last.
 
-    `summary` is that of these clusters, where it is known already.
+    `clusters` are the labels, -1 for nodes that are counted and not shown; without them every node is in its most
+    probable cluster. `summary` is that of these clusters, where it is known already.
     """
+    sizes = f"{graph.num_nodes:,} nodes, {graph.num_edges:,} edges, {graph.num_features:,} features"
+    clusters = soft.argmax(1) if clusters is None else clusters
+    if summary is None:
+        summary = summarise(graph, clusters, soft, verdict=metrics.get("verdict"))
+    graph, soft = clustered_part(graph, soft, clusters)
     labels, name = soft.argmax(1), str(metrics["graph"])
     if summary is None:
         summary = summarise(graph, labels, soft, verdict=metrics.get("verdict"))
@@ -62,7 +70,7 @@ def clustering_page(
     drawn = "Each cluster has a colour and, in its middle, its number."
     parts: dict[str, Sequence[Part]] = {
         "Summary": [
-            *summary_parts(summary),
+            *summary_parts(summary, metrics),
             graph_view(graph, soft, name, drawn, position),
         ],
         "Between the clusters": [cluster_view(graph, labels, areas)],
@@ -80,7 +88,6 @@ def clustering_page(
     notes = note_table(metrics)
     parts["Notes"] = [] if notes is None else [notes]
     parts["Where this comes from"] = [origin_table(metrics, command)]
-    sizes = f"{graph.num_nodes:,} nodes, {graph.num_edges:,} edges, {graph.num_features:,} features"
     sections = [Section(title, below) for title, below in parts.items() if below]
     return render_page(f"{name}: {plural(len(summary), 'cluster')}", sections, sizes)
 

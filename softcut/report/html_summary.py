@@ -22,6 +22,7 @@ _NAME = 60  # characters of a node's name
 _SCORES = {
     "structure": "structure (nats explained per nat that the clusters take; below 1 they cost more than they explain)",
     "clusters_used": "clusters used",
+    "nodes_without_cluster": "nodes with neither edges nor features: in no cluster, not shown",
     "normalised_cut": "normalised cut (sum over clusters; lower is better)",
     "conductance": "conductance, mean (lower is better)",
     "conductance_max": "conductance of the worst cluster",
@@ -30,6 +31,7 @@ _SCORES = {
     "evidence": "evidence (nats explained per nat of labels)",
     "agreement_of_replicas": "agreement of restarts (mean adjusted Rand index)",
 }
+_UNSAID = {"nodes_without_cluster": 0}  # values that are not worth a line
 _TRAINING = {
     "replicas": "networks",
     "replicas_collapsed": "networks that lost a cluster",
@@ -52,9 +54,21 @@ _SUMMARY_MEANS = (
 )
 
 
-def summary_parts(summary: Summary) -> list[Part]:
-    """The verdict, the table of clusters, and what its columns mean."""
-    return [Text(f"**{summary.heading}**"), summary_table(summary), Text(_SUMMARY_MEANS)]
+def summary_parts(summary: Summary, metrics: Mapping[str, Any]) -> list[Part]:
+    """The verdict, the table of clusters, what its columns mean, and kinds of nodes where there are several."""
+    table = kind_table(metrics)
+    kinds = [] if table is None else [table]
+    return [Text(f"**{summary.heading}**"), summary_table(summary), Text(_SUMMARY_MEANS), *kinds]
+
+
+def kind_table(metrics: Mapping[str, Any]) -> Table | None:
+    """Nodes of each kind in each cluster; None where there is one kind."""
+    by_kind = metrics.get("clusters_by_kind")
+    if not by_kind:
+        return None
+    rows = [[kind, *(Cell(f"{size:,}") for size in sizes)] for kind, sizes in by_kind.items()]
+    titles = ["kind of node", *map(str, range(metrics["n_clusters"]))]
+    return Table(titles, rows, "Nodes of each kind in each cluster.")
 
 
 def summary_table(summary: Summary) -> Table:
@@ -140,7 +154,11 @@ def number_parts(metrics: Mapping[str, Any]) -> list[Part]:
 def score_table(metrics: Mapping[str, Any]) -> Table:
     """Every score, in words."""
     scores = _SCORES | (_TRAINING if metrics.get("replicas") else {})  # without networks nothing was trained
-    rows = [[words, metrics[key]] for key, words in scores.items() if metrics.get(key) is not None]
+    rows = [
+        [words, metrics[key]]
+        for key, words in scores.items()
+        if metrics.get(key) not in (None, _UNSAID.get(key))
+    ]
     return number_table(["what", "value"], rows)
 
 

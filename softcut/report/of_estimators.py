@@ -12,7 +12,7 @@ from softcut.files import atomic_write
 from softcut.graph import Graph
 from softcut.metrics import evaluate
 from softcut.metrics.summary import summarise
-from softcut.report.clustering_files import clustering_metrics, graph_facts
+from softcut.report.clustering_files import clustering_metrics, graph_facts, label_facts
 from softcut.report.html_clustering import clustering_page
 from softcut.report.plots import clustering_figure, save_figure
 
@@ -29,8 +29,9 @@ def write_page(
         training = {"history": estimator.history_, "replicas": estimator.replicas_}
     else:
         k = estimator.n_clusters_
-        metrics, training = {**graph_facts(name, graph, k), **evaluate(graph, labels, k=k)}, {}
-    page = clustering_page(graph, soft, metrics, summary=summary, **training)
+        facts = {**graph_facts(name, graph, k), **evaluate(graph, labels, k=k)}
+        metrics, training = {**facts, **label_facts(graph, labels, k)}, {}
+    page = clustering_page(graph, soft, metrics, clusters=labels, summary=summary, **training)
     return atomic_write(target, page.encode())
 
 

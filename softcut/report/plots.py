@@ -93,14 +93,19 @@ def clustering_figure(
     """Three panels: the nodes, the clusters with the cuts between them, and the sorted adjacency matrix.
 
     `position` is that of :func:`coordinate_columns`. With a `summary`, the legend says what sets each cluster apart
-    most.
+    most. Nodes without a cluster (label -1) are not drawn.
     """
-    positions, positions_are = node_positions(graph, position)
     labels = np.asarray(labels)
+    placed, every = labels >= 0, graph.num_nodes
+    if not placed.all():
+        graph, labels = (graph.subgraph(placed), labels[placed]) if placed.any() else (graph, labels + 1)
+    positions, positions_are = node_positions(graph, position)
     used = len(np.unique(labels))
     fig, (nodes, groups, matrix) = figure(1, 3, figsize=(16, 5.4))
     noun = "cluster" if used == 1 else "clusters"
-    heading = f"{title}: {graph.num_nodes:,} nodes, {graph.num_edges:,} edges, {used} {noun}"
+    heading = f"{title}: {every:,} nodes, {graph.num_edges:,} edges, {used} {noun}"
+    if not placed.all():
+        heading += f", {np.count_nonzero(~placed):,} nodes in no cluster"
     fig.suptitle(heading, parse_math=False)  # a $ in a name is a $, not the start of a formula
     draw_partition(nodes, graph, labels, positions, "Nodes")
     nodes.set_xlabel(positions_are, parse_math=False)

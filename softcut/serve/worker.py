@@ -22,6 +22,7 @@ from softcut.clustering import GraphClustering
 from softcut.errors import SoftcutError
 from softcut.io import read_graph
 from softcut.report.clustering_files import (
+    clustered_part,
     clustering_metrics,
     verdict_of,
     write_clusters,
@@ -99,17 +100,17 @@ def _cluster(
     est.fit(graph)
     metrics = clustering_metrics(file, graph, est)
     summary = est.summary()
-    write_labels("labels.csv", graph.node_names, est.soft_)
+    write_labels("labels.csv", graph, est.soft_, est.labels_)
     write_clusters("clusters.csv", summary)
-    page = clustering_page(
-        graph, est.soft_, metrics, history=est.history_, replicas=est.replicas_, command="softcut serve"
-    )
+    fit: dict[str, Any] = {"clusters": est.labels_, "history": est.history_, "replicas": est.replicas_}
+    page = clustering_page(graph, est.soft_, metrics, summary=summary, **fit, command="softcut serve")
     Path("report.html").write_text(page, encoding="utf-8")
+    part, soft = clustered_part(graph, est.soft_, est.labels_)
     views = [
         summary_view(summary),
-        graph_view(graph, est.soft_, file),
-        cluster_view(graph, est.labels_),
-        assignment_view(graph, est.soft_, "Nodes from left to right, by cluster, the most certain first."),
+        graph_view(part, soft, file),
+        cluster_view(part, soft.argmax(1)),
+        assignment_view(part, soft, "Nodes from left to right, by cluster, the most certain first."),
     ]
     if est.replicas_:
         views.append(

@@ -12,6 +12,7 @@ from softcut.errors import Argument, GraphError, Note, ParameterError, Sentence
 from softcut.tables.arrays import listed, plural, shown, warn_caller
 from softcut.tables.columns import (
     INTEGER_ID,
+    STRICT_ID_NAMES,
     FeatureOptions,
     FeatureTable,
     Table,
@@ -40,6 +41,7 @@ class EdgeColumns:
     weight: int | None
     said: str
     ignored: tuple[str, ...] = ()
+    titles: tuple[str, str] | None = None  # of the two ends
 
     @classmethod
     def of(
@@ -49,7 +51,7 @@ class EdgeColumns:
         weight = "no weight" if w is None else f"weight {word(titles[w])}"
         said = f"source {word(titles[a])}, target {word(titles[b])}, {weight}"
         ignored = (title or f"column {i + 1}" for i, title in enumerate(titles) if i not in (a, b, w))
-        return cls(a, b, w, said, tuple(ignored))
+        return cls(a, b, w, said, tuple(ignored), (titles[a], titles[b]))
 
     def note(self, begin: str = "") -> Note:
         """What was understood."""
@@ -60,11 +62,16 @@ class EdgeColumns:
 
 @dataclass(frozen=True)
 class EdgeTable:
-    """Edges as read. ``ends`` [E, 2] holds integer ids, or positions in ``names``."""
+    """Edges as read. ``ends`` [E, 2] holds integer ids, or positions in ``names``.
+
+    ``titles`` are those of the two columns; ``kinds`` are set where they hold two kinds of nodes.
+    """
 
     ends: np.ndarray
     names: list[str] | None
     weight: np.ndarray | None
+    titles: tuple[str, str] | None = None
+    kinds: tuple[str, str] | None = None
 
 
 def choose_edge_columns(
@@ -129,6 +136,9 @@ def _ends(
         if first in lowered and second in lowered:
             i, j = lowered.index(first), lowered.index(second)
             return (i if a is None else a), (j if b is None else b)
+    ids = [i for i, title in enumerate(titles) if looks_like_id(title) and lowered[i] not in STRICT_ID_NAMES]
+    if a is None and b is None and len(ids) == 2:  # "user_id" and "movie_id"
+        return ids[0], ids[1]
     rest = [i for i in range(len(titles)) if i not in (a, b)]
     if a is not None or b is not None:
         if len(rest) == 1:
@@ -210,8 +220,20 @@ def edges_of_table(
         "x": x,
         "feature_names": None if table is None else table.names,
         "schema": None if table is None else table.schema,
+        "node_kinds": None if edges.kinds is None else _kinds_of_nodes(ends, edges.kinds, names, n),
         "notes": notes,
     }
+
+
+def _kinds_of_nodes(ends: np.ndarray, kinds: tuple[str, str], names: list[str] | None, n: int) -> list[str]:
+    """The kind of each node: that of the column it stands in; by its name where it has no edge, "" where unknown."""
+    side = np.full(n, -1)
+    for i in (0, 1):
+        side[ends[:, i]] = i
+    for node in np.flatnonzero(side < 0):
+        name = "" if names is None else names[node]
+        side[node] = next((i for i in (0, 1) if name.startswith(f"{kinds[i]} ")), -1)
+    return [(*kinds, "")[i] for i in side]
 
 
 def _ids_note(kind: str) -> Note:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NoReturn
 
 import numpy as np
@@ -13,6 +13,7 @@ import scipy.sparse as sp
 
 from softcut.errors import Argument, GraphError, Note, ParameterError
 from softcut.tables.arrays import as_array, listed, plural
+from softcut.tables.bipartite import separated
 from softcut.tables.column_kinds import texts_of
 from softcut.tables.columns import Column, FeatureOptions, FeatureTable, Table, column_of_values, text_of
 from softcut.tables.edge_columns import (
@@ -186,7 +187,8 @@ def edges_of_frame(
                 Argument("weighted", False),
                 f" or another of {listed(titles)}.",
             )
-    return edge_table_of_labels(zip(*ends, strict=True), weights), columns
+    edges = edge_table_of_labels(zip(*ends, strict=True), weights)
+    return replace(edges, titles=columns.titles), columns
 
 
 def aligned_series(values: Any, node_names: list[str] | None) -> Any:
@@ -223,7 +225,9 @@ def features_of_frame(
     return x, table.names, notes, table.schema
 
 
-def edges_with_features(edges: EdgeTable, x: Any, notes: Sequence[str] = ()) -> dict[str, Any]:
+def edges_with_features(
+    edges: EdgeTable, x: Any, notes: Sequence[str] = (), bipartite: bool | None = None
+) -> dict[str, Any]:
     """The arguments of ``Graph.from_edges`` for edges between ids and features, a data frame or an array."""
     features: Table | FeatureTable | None = None
     options = x.options if isinstance(x, NodeTable) else FeatureOptions()
@@ -231,8 +235,9 @@ def edges_with_features(edges: EdgeTable, x: Any, notes: Sequence[str] = ()) -> 
         features = table_of_frame(x.frame if isinstance(x, NodeTable) else x, "x")
     elif x is not None:
         features = FeatureTable("x", x if sp.issparse(x) else as_array(x, "x"))
+    edges, features, options, said = separated(edges, bipartite, features, options)
     parts = edges_of_table(edges, "the graph", features, options)
-    return {**parts, "notes": [*notes, *parts["notes"]]}
+    return {**parts, "notes": [*notes, *said, *parts["notes"]]}
 
 
 def rows_by_name(frame: Any, names: list[str] | None, n: int) -> np.ndarray | None:

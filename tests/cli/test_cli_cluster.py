@@ -12,6 +12,7 @@ from pathlib import Path
 from unittest.mock import ANY, Mock, create_autospec
 
 import numpy as np
+import pandas as pd
 import pyarrow.parquet as parquet
 import pytest
 
@@ -190,8 +191,8 @@ def test_nothing_is_said_twice_and_the_model_runs_once(done, ring, monkeypatch):
         warnings.warn("restarts hardly agree.", stacklevel=2)
 
     monkeypatch.setattr(GraphClustering, "fit", told)
-    predicted = create_autospec(GraphClustering.predict_proba, side_effect=GraphClustering.predict_proba)
-    monkeypatch.setattr(GraphClustering, "predict_proba", predicted)
+    predicted = create_autospec(GraphClustering.assign, side_effect=GraphClustering.assign)
+    monkeypatch.setattr(GraphClustering, "assign", predicted)
     _, err = done(*ring, "--model-out", "m")
     assert err.count("note: restarts hardly agree.") == 1
     predicted.assert_not_called()  # the soft assignments of the fit are at hand
@@ -245,13 +246,15 @@ def test_metrics_hold_what_was_warned_about(done, tmp_path):
 def test_the_probability_is_that_of_the_label(tmp_path, monkeypatch, capsys):
     soft = np.array([[0.25, 0.75], [0.875, 0.125]])
     graph = Graph.from_edges([[0], [1]], node_names=["=x", "y"])
-    write_results(tmp_path, graph, soft, {"graph": "g", "agreement_of_replicas": float("nan")})
+    write_results(
+        tmp_path, graph, soft, soft.argmax(1), {"graph": "g", "agreement_of_replicas": float("nan")}
+    )
     assert json.loads((tmp_path / "metrics.json").read_text())["agreement_of_replicas"] is None
     text = (tmp_path / "labels.csv").read_text().splitlines()
     assert text == ["node,cluster,probability", "=x,1,0.750000", "y,0,0.875000"]
     assert (tmp_path / "clusters.png").exists()
     monkeypatch.setitem(sys.modules, "pyarrow", None)
-    write_results(tmp_path, graph, soft, {"graph": "g"}, plot=False)
+    write_results(tmp_path, graph, soft, soft.argmax(1), {"graph": "g"}, plot=False)
     assert "note: no labels.parquet: " in capsys.readouterr().err
 
 
@@ -265,6 +268,54 @@ def test_the_probability_is_that_of_the_label(tmp_path, monkeypatch, capsys):
 )
 def test_folders_are_named_after_the_graph(file, name, folder):
     assert (_name(Path(file)), _default_folder(Path(file))) == (name, Path(f"{folder}-clusters"))
+
+
+def test_nodes_that_nothing_is_known_of_have_no_cluster(done, tmp_path):
+    """Two triangles, and two nodes of the features without edges and without words."""
+    (tmp_path / "g.csv").write_text("a,b\nb,c\na,c\nx,y\ny,z\nx,z\nc,x\n")
+    out, _ = done("cluster", "g.csv", "-k", 2, *QUICK, "--out", "o", "--report", "--model-out", "m")
+    assert metrics_of("o")["nodes_without_cluster"] == 0
+    assert "in no cluster" not in out + Path("o/report.html").read_text()
+    words = np.zeros((8, 20), dtype=int)
+    words[:3, :10] = words[3:6, 10:] = 1
+    pd.DataFrame(words, index=pd.Index(list("abcxyzpq"), name="id")).add_prefix("w").to_csv("w.csv")
+    fit = ["cluster", "g.csv", "-k", 2, *QUICK, "--model-out", "n", "--report"]
+    for command in (fit, ["predict", "n", "g.csv"]):
+        folder = command[0]
+        out, _ = done(*command, "-f", "w.csv", "--out", folder)
+        labels = pd.read_csv(f"{folder}/labels.csv", index_col="node")
+        assert labels.loc[["p", "q"]].isna().all(axis=None)
+        assert labels.loc[list("abcxyz")].notna().all(axis=None)
+        table = pd.read_parquet(f"{folder}/labels.parquet").set_index("node")
+        assert table["cluster"].isna().tolist() == labels["cluster"].isna().tolist()
+        np.testing.assert_allclose(np.load(f"{folder}/assignments.npy")[-2:], 0.5)
+        assert metrics_of(folder)["nodes_without_cluster"] == 2
+        assert metrics_of(folder)["clusters_used"] == 2
+        assert "nodes without edges and features" in out
+    assert "in no cluster, not shown below" in Path("cluster/report.html").read_text()
+
+
+def test_two_kinds_of_nodes_are_reported_by_kind(done):
+    """Users and movies, both numbered from 1."""
+    rng = np.random.default_rng(0)
+    u, v = (rng.random((30, 20)) < np.kron(np.eye(2), np.full((15, 10), 0.5))).nonzero()
+    pd.DataFrame({"user_id": u + 1, "movie_id": v + 1, "rating": 3}).to_csv("r.csv", index=False)
+    out, err = done("cluster", "r.csv", "-k", 2, "--out", "o", "--no-plot", "--report")
+    assert "kept apart (--no-bipartite: equal ids are one node)" in err
+    told = pd.read_csv("o/labels.csv")
+    assert list(told) == ["node", "cluster", "probability", "kind", "id"]
+    assert (told["node"] == told["kind"] + " " + told["id"].astype(str)).all()
+    assert told.groupby("kind").size().to_dict() == {"movie_id": 20, "user_id": 30}
+    for _, own in told.groupby("kind"):
+        assert ari(own["id"] > len(own) / 2, own["cluster"]) == 1
+    table = pd.read_parquet("o/labels.parquet")
+    assert table["id"].tolist() == told["id"].astype(str).tolist()
+    assert metrics_of("o")["clusters_by_kind"] == {"user_id": [15, 15], "movie_id": [10, 10]}
+    facts = shown_facts(out)
+    assert (facts["user_id by cluster"], facts["movie_id by cluster"]) == ("15, 15", "10, 10")
+    assert "Nodes of each kind in each cluster." in Path("o/report.html").read_text()
+    done("cluster", "r.csv", "-k", 2, "--out", "p", "--no-plot", "--no-bipartite", "--keep-self-loops")
+    assert metrics_of("p")["nodes"] == 30
 
 
 @pytest.fixture
@@ -306,7 +357,7 @@ def test_an_older_picture_does_not_stay(done, refused, ring):
 def test_numbers_that_json_does_not_have(tmp_path):
     graph = Graph.from_edges([[0], [1]])
     metrics = {"graph": "g", "agreement_of_replicas": float("nan"), "seconds": {"fit": float("inf")}, "n": 2}
-    write_results(tmp_path, graph, np.eye(2), metrics, plot=False)
+    write_results(tmp_path, graph, np.eye(2), np.arange(2), metrics, plot=False)
     text = (tmp_path / "metrics.json").read_text()
     read = json.loads(text, parse_constant=Mock(side_effect=AssertionError("not JSON")))
     assert read == {"graph": "g", "agreement_of_replicas": None, "seconds": {"fit": None}, "n": 2}

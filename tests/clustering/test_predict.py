@@ -11,6 +11,7 @@ from softcut.clustering.model import PlacedModel
 from softcut.clustering.node_features import rows_that_sum_to_one
 from softcut.datasets import attributed_communities
 from softcut.errors import GraphError, Note, NotFittedError
+from softcut.metrics import evaluate
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*explain less", "ignore:restarts hardly agree")
 RNG = np.random.default_rng(0)
@@ -92,9 +93,10 @@ def test_the_training_graph_gets_its_labels_also_after_loading(case, tmp_path):
         np.testing.assert_allclose(joined(model.predict_proba(data)), est.soft_, atol=1e-5)
     assert all(isinstance(note, Note) for note in est.notes_)
     np.testing.assert_allclose(est.soft_.sum(1), 1, atol=1e-5)
-    np.testing.assert_array_equal(est.soft_.argmax(1), est.labels_)
+    placed = est.labels_ >= 0
+    np.testing.assert_array_equal(est.soft_.argmax(1)[placed], est.labels_[placed])
     if "isolated" not in case and "edges" not in case:
-        assert (np.diff(np.bincount(est.labels_)) <= 0).all(), "clusters are numbered by size"
+        assert (np.diff(np.bincount(est.labels_[placed])) <= 0).all(), "clusters are numbered by size"
 
 
 @pytest.mark.parametrize("case", ["words", "numeric", "no features, named", "isolated", "batches", "paper"])
@@ -124,10 +126,43 @@ def test_nodes_that_say_nothing_change_nothing_for_the_others():
         silent = np.r_[np.ones(5, bool), np.zeros(90, bool), np.ones(6, bool)]
         np.testing.assert_array_equal(est.labels_[~silent], usual.labels_)
         np.testing.assert_allclose(est.soft_[silent], 1 / 3)
-        assert (est.labels_[silent] == 0).all()
+        assert (est.labels_[silent] == -1).all()
         count = 11 + int((np.diff(graph.adjacency.indptr) == 0).sum()) * (case != "isolated")
         said = f"{count} of 101 nodes have neither edges nor features: they were left out"
         assert any(note.startswith(said) for note in est.notes_), est.notes_
+
+
+def test_nodes_with_neither_edges_nor_features_have_no_cluster():
+    """In Python -1 with equal probabilities, whether a model learned a function or the places of nodes."""
+    for graph, case in ((WORDS, "isolated"), (BARE, "isolated, no features")):
+        data, est = fitted(case)
+        assert set(est.labels_) == {-1, 0, 1, 2}
+        usual = sc.GraphClustering(3, **QUICK).fit(graph)
+        kept = usual.labels_ >= 0
+        scores = evaluate(graph.subgraph(kept), usual.labels_[kept], k=3)
+        assert evaluate(data, est.labels_, k=3).items() <= scores.items(), "the data has no classes"
+    silent = sc.Graph.from_edges(np.zeros((2, 0), int), x=np.zeros((2, WORDS.num_features)))
+    _, est = fitted("isolated")
+    assert est.predict(silent).tolist() == [-1, -1]
+    np.testing.assert_allclose(est.predict_proba(silent), 1 / 3)
+    with pytest.warns(UserWarning, match="no node has an edge or a feature"):
+        nothing = sc.GraphClustering(2).fit(sc.Graph.from_edges(np.zeros((2, 0), int), num_nodes=4))
+    assert nothing.labels_.tolist() == [-1] * 4
+    np.testing.assert_allclose(nothing.soft_, 0.5)
+    assert evaluate(np.zeros((4, 4)), nothing.labels_)["clusters_used"] == 0
+
+
+def test_a_node_that_had_no_edges_follows_its_neighbours_once_it_has_some():
+    names = [f"n{i}" for i in range(91)]
+    lonely = named(with_isolated(BARE, 1), names)
+    est = sc.GraphClustering(3, **QUICK).fit(lonely)
+    alone = int(np.flatnonzero(est.labels_ == -1)[0])
+    friend = int(np.flatnonzero(est.labels_ == 1)[0])
+    adjacency = lonely.adjacency.tolil()
+    adjacency[alone, friend] = adjacency[friend, alone] = 1
+    joined_up = sc.Graph(sp.csr_array(adjacency), node_names=names)
+    assert est.predict(joined_up)[alone] == 1
+    assert (np.delete(est.predict(joined_up), alone) == np.delete(est.labels_, alone)).all()
 
 
 # --------------------------------------------------------------------------------------- graphs without features
@@ -161,22 +196,23 @@ def test_another_graph_without_features_is_refused():
 def test_new_nodes_follow_their_neighbours():
     """A known node keeps its cluster; new ones get the mean of their neighbours, by weight, step by step."""
     soft = np.array([[0.9, 0.1], [0.2, 0.8]], dtype=np.float32)
-    model = PlacedModel(soft, ["a", "b"], "-")
+    model = PlacedModel(soft, np.zeros(2, bool), ["a", "b"], "-")
     names = ["x", "b", "y", "a", "far", "lost"]
     a = np.zeros((6, 6))
     for u, v, w in ((0, 1, 1.0), (0, 3, 3.0), (2, 1, 2.0), (4, 2, 1.0), (1, 3, 9.0)):
         a[u, v] = a[v, u] = w
     graph = sc.Graph.from_scipy(sp.csr_array(a), node_names=names)
-    found = model.apply(graph, None)
+    found, unknown = model.apply(graph, None)
+    assert unknown.tolist() == [False] * 5 + [True]
     assert found.dtype == np.float32
     np.testing.assert_allclose(found[[1, 3]], soft[[1, 0]], atol=1e-6)
     np.testing.assert_allclose(found[0], 0.25 * soft[1] + 0.75 * soft[0], atol=1e-4)
     np.testing.assert_allclose(found[[2, 4]], soft[[1, 1]], atol=1e-4)
     np.testing.assert_allclose(found[5], 0.5)
-    assert model.apply(graph.subgraph([1, 3]), None).tolist() == soft[[1, 0]].tolist()
-    one = PlacedModel(np.array([[0.7, 0.3]]), ["0"], "-")
+    assert model.apply(graph.subgraph([1, 3]), None)[0].tolist() == soft[[1, 0]].tolist()
+    one = PlacedModel(np.array([[0.7, 0.3]]), np.zeros(1, bool), ["0"], "-")
     path = sc.Graph.from_edges([range(150), range(1, 151)], node_names=[str(i) for i in range(151)])
-    soft = one.apply(path, None)
+    soft = one.apply(path, None)[0]
     np.testing.assert_allclose(soft[:101], [[0.7, 0.3]] * 101, atol=1e-6)
     np.testing.assert_allclose(soft[101:], 0.5)
 

@@ -22,11 +22,11 @@ def caught(build, *arguments, **options):
 # ------------------------------------------------------------------------------------------------ adjacency
 
 
-def of_edges(source, target, weight=None, n=4, self_loops="drop", directed=None):
+def of_edges(source, target, weight=None, n=4, self_loops="drop", directed=None, weighted=True):
     notes: list[str] = []
     weight = None if weight is None else np.array(weight, dtype=float)
     ends = np.array(source), np.array(target)
-    made, said = caught(adjacency.adjacency_of_edges, *ends, weight, n, self_loops, directed, notes)
+    made, said = caught(adjacency.adjacency_of_edges, *ends, weight, n, self_loops, directed, notes, weighted)
     # The numbers that programs read are those that people read.
     assert [int(re.search(r"\d+", note)[0]) for note in notes] == [note.values["count"] for note in notes]
     return made.toarray().tolist(), notes, said
@@ -40,8 +40,29 @@ def test_edges_are_merged_and_symmetrised():
     assert made == [[0, 5], [5, 0]]
     assert notes == ["1 repeated edge merged, their weights summed"]
     made, notes, _ = of_edges([0, 0, 0], [1, 1, 1], n=2)
-    assert made == [[0, 1], [1, 0]]
-    assert notes == ["2 repeated edges merged"]
+    assert made == [[0, 3], [3, 0]]
+    assert notes == ["2 repeated edges counted as weight (weighted=False: every edge weighs 1)"]
+    for weight in (None, [2, 3, 4]):
+        made, notes, _ = of_edges([0, 0, 0], [1, 1, 1], weight, n=2, weighted=False)
+        assert made == [[0, 1], [1, 0]]
+        assert notes == ["2 repeated edges merged"]
+
+
+def test_a_log_of_messages_is_counted_in_both_directions():
+    """Rows add up whoever wrote to whom; a list that has every edge in both directions is not doubled."""
+    sender, receiver = [0, 0, 1, 2, 2], [1, 1, 0, 1, 1]
+    assert of_edges(sender, receiver, n=3, directed=False)[0] == [[0, 3, 0], [3, 0, 2], [0, 2, 0]]
+    both = sender + receiver, receiver + sender
+    made, notes, said = of_edges(*both, n=3)
+    assert made == [[0, 3, 0], [3, 0, 2], [0, 2, 0]]
+    assert len(notes) == 1
+    assert said == []
+    once = [0, 1, 1, 2], [1, 0, 2, 1]
+    for weight in (None, [2, 2, 5, 5]):
+        made, notes, said = of_edges(*once, weight, n=3)
+        a, b = (1, 1) if weight is None else (2, 5)
+        assert made == [[0, a, 0], [a, 0, b], [0, b, 0]]
+        assert notes == said == []
 
 
 def test_loops_and_zeros():
@@ -60,16 +81,17 @@ def test_loops_and_zeros():
 @pytest.mark.parametrize(
     ("directed", "ends", "note"),
     [
-        (None, ([0, 1, 1], [1, 0, 2]), "directed (1 of 3 edges without a reverse), symmetrised"),
+        (None, ([0, 1, 1], [1, 0, 2]), "directed (1 of 3 edges without a reverse), both directions summed"),
         (False, ([0, 1, 1], [1, 0, 2]), None),
-        (True, ([0, 1, 1], [1, 0, 2]), "directed (1 of 3 edges without a reverse), symmetrised"),
+        (True, ([0, 1, 1], [1, 0, 2]), "directed (1 of 3 edges without a reverse), both directions summed"),
         (None, ([0, 1], [1, 2]), None),
-        (True, ([0, 1], [1, 2]), "directed (2 of 2 edges without a reverse), symmetrised"),
+        (True, ([0, 1], [1, 2]), "directed (2 of 2 edges without a reverse), read without direction"),
     ],
 )
 def test_directed_edges(directed, ends, note):
     made, notes, said = of_edges(*ends, n=3, directed=directed)
-    assert made == [[0, 1, 0], [1, 0, 1], [0, 1, 0]]
+    both = len(ends[0]) - 1
+    assert made == [[0, both, 0], [both, 0, 1], [0, 1, 0]]
     assert notes == ([] if note is None else [note])
     assert len(said) == len(notes)
     if said:
@@ -78,8 +100,8 @@ def test_directed_edges(directed, ends, note):
 
 def test_directed_weights():
     made, notes, said = of_edges([0, 1, 1, 2], [1, 0, 2, 1], [1, 3, 5, 5], n=3)
-    assert made == [[0, 3, 0], [3, 0, 5], [0, 5, 0]]
-    assert notes == ["1 edge directed, the larger weight taken"]
+    assert made == [[0, 4, 0], [4, 0, 10], [0, 10, 0]]
+    assert notes == ["1 edge directed, both directions summed"]
     assert "1 edge out of 2 has another weight" in said[0]
     assert of_edges([0, 1], [1, 0], [1, 3], n=2, directed=False)[1:] == ([], [])
     close = of_edges([0, 1], [1, 0], [1, 1 + 1e-13], n=2)
@@ -92,7 +114,7 @@ def test_directed_weights():
     single = sp.csr_array(np.array([[0, 1], [1 + 1e-4, 0]], dtype=np.float32))
     assert len(caught(adjacency.symmetrised, single, None, "a", notes)[1]) == len(notes) == 1
     both = of_edges([0, 1, 0, 2], [1, 0, 2, 0], [1, 3, 5, 6], n=3)
-    assert both[1] == ["2 edges directed, the larger weight taken"]
+    assert both[1] == ["2 edges directed, both directions summed"]
     assert "2 edges out of 2 have another weight" in both[2][0]
 
 
@@ -101,6 +123,13 @@ def test_loops_do_not_count_as_edges_with_a_reverse():
     made, said = caught(adjacency.symmetrised, kept, None, "a", [])
     assert said == []
     assert made.toarray().tolist() == [[3, 1, 0], [1, 0, 1], [0, 1, 0]]
+    assert of_edges([0, 0, 1], [0, 1, 0], [3, 1, 2], n=2, self_loops="keep")[0] == [[3, 3], [3, 0]]
+
+
+def test_directions_whose_sum_is_too_large():
+    matrix = sp.csr_array(np.array([[0, 1e308], [1.5e308, 0]]))
+    with pytest.raises(GraphError, match=r"adjacency is too large: the repeated edge \(0, 1\) sums to more"):
+        Graph.from_scipy(matrix, directed=False)
 
 
 def test_the_type_of_indices_and_values():

@@ -73,11 +73,11 @@ def test_from_any() -> None:
     x = np.arange(6.0).reshape(3, 2)
     g = Graph.from_dense(dense)
     edges = np.array([[0, 1], [1, 2]])
-    # A 2 x 2 array is square, hence an adjacency matrix: three edges make the difference.
+    # A 2 x 2 array is square, hence an adjacency matrix: more edges make the difference.
     sources = [
         g, dense, dense.tolist(), sp.coo_matrix(dense), sp.csr_array(dense), torch.tensor(dense),
         nx.from_numpy_array(dense), Data(edge_index=torch.tensor(edges), num_nodes=3),
-        np.array([[0, 1, 0], [1, 2, 1]]), torch.tensor([[0, 1, 0], [1, 2, 1]]),
+        np.array([[0, 1, 1, 2], [1, 0, 2, 1]]), torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]]),
     ]  # fmt: skip
     for source in sources:
         for made in (Graph.from_any(source, x=x), Graph.from_any((source, x))):

@@ -31,16 +31,13 @@ def edge_lists(draw: st.DrawFn, max_nodes: int = 8) -> tuple[int, list[tuple[int
 def dense_oracle(
     n: int, edges: list[tuple[int, int]], weights: list[float] | None, self_loops: str
 ) -> np.ndarray:
-    """Sum duplicates of each direction, then take the larger direction."""
+    """Sum what is given of each direction, and the two directions unless they are equal everywhere."""
     a = np.zeros((n, n))
     for i, (u, v) in enumerate(edges):
         if u == v and self_loops == "drop":
             continue
-        if weights is None:
-            a[u, v] = 1
-        else:
-            a[u, v] += weights[i]
-    return np.maximum(a, a.T)
+        a[u, v] += 1 if weights is None else weights[i]
+    return a if (a == a.T).all() else a + a.T - np.diag(a.diagonal())
 
 
 # ---------------------------------------------------------------------- edges

@@ -79,7 +79,9 @@ def test_directed_files_warn_and_one_way_lists_do_not(tmp_path: Path) -> None:
     quiet(write(tmp_path, "a.csv", "0,1\n1,2\n"))
     path = write(tmp_path, "a.csv", "0,1\n1,0\n1,2\n")
     with pytest.warns(UserWarning, match="directed: 1 of 3"):
-        assert "directed (1 of 3 edges without a reverse), symmetrised" in line_of(read_graph(path))
+        assert "directed (1 of 3 edges without a reverse), both directions summed" in line_of(
+            read_graph(path)
+        )
     quiet(path, directed=False)
     mtx = write(tmp_path, "g.mtx", "%%MatrixMarket matrix coordinate pattern general\n2 2 1\n2 1\n")
     assert quiet(mtx, directed=False).num_edges == 1

@@ -225,3 +225,29 @@ def test_ids_asked_for_and_ids_that_match_nothing(tmp_path: Path) -> None:
         g = read_graph(named, features=write(tmp_path, "w.csv", "1\n2\n3\n"))
     np.testing.assert_array_equal(g.x, [[1], [2], [3]])
     assert "rows joined by position" in line_of(g)
+
+
+def test_repeated_rows_are_counted_by_every_route(tmp_path: Path) -> None:
+    """A log of messages: who wrote to whom, one row each."""
+    log = pd.DataFrame({"sender": ["a", "a", "b", "b"], "receiver": ["b", "b", "a", "c"]})
+    log.to_csv(tmp_path / "log.csv", index=False)
+    log.to_parquet(tmp_path / "log.parquet")
+    pairs = list(log.itertuples(index=False, name=None))
+    said = "1 repeated edge counted as weight (weighted=False: every edge weighs 1)"
+    with pytest.warns(UserWarning, match="the weights of the two directions are summed"):
+        made = [
+            read_graph(tmp_path / "log.csv"),
+            read_graph(tmp_path / "log.parquet"),
+            read_graph(log),
+            Graph.from_frame(log),
+            Graph.from_any(pairs),
+        ]
+    for graph in made:
+        assert named_edges(graph) == {("a", "b", 3.0), ("b", "c", 1.0)}
+        assert said in graph.notes
+    for source in (tmp_path / "log.csv", tmp_path / "log.parquet", log):
+        assert named_edges(quiet(source, weighted=False, directed=False)) == {
+            ("a", "b", 1.0),
+            ("b", "c", 1.0),
+        }
+    assert not Graph.from_frame(log, weighted=False, directed=False).weighted

@@ -166,3 +166,23 @@ def test_weights_may_differ_by_a_millionth_of_the_largest() -> None:
 def test_bad_arguments_are_named(call, error, words) -> None:
     with pytest.raises(error, match=words):
         call()
+
+
+def test_nodes_without_a_cluster_are_left_out():
+    """The label -1 beside a cluster 0; labels of -1 and 1 are two clusters."""
+    pairs = np.kron(np.eye(2), [[0, 1], [1, 0]])
+    larger = np.zeros((6, 6))
+    larger[:4, :4] = pairs
+    labels = np.array([0, 0, 1, 1, -1, -1])
+    assert metrics.evaluate(larger, labels, y=[1, 1, 0, 0, 0, 1], k=3) == metrics.evaluate(
+        pairs, labels[:4], y=[1, 1, 0, 0], k=3
+    )
+    x = np.arange(12.0).reshape(6, 2)
+    assert metrics.evidence(larger, labels, x) == metrics.evidence(pairs, labels[:4], x[:4])
+    assert metrics.clusters_used(labels) == 2
+    assert metrics.clusters_used([-1, 1, 1, -1]) == 2
+    assert metrics.nmi([0, 1, 1, 0], [-1, 1, 1, -1]) == 1
+    nothing = metrics.evaluate(pairs, [-1] * 4, y=[0, 0, 1, 1])
+    assert not any(nothing.values())
+    with pytest.raises(ParameterError, match="labels is -1 for every node"):
+        metrics.nmi([0, 1], [-1, -1])

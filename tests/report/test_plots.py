@@ -354,3 +354,19 @@ def test_columns_that_are_asked_for_are_the_places_of_nodes():
             node_positions(graph, asked)
     with pytest.raises(ParameterError, match="there are 0, without titles"):
         node_positions(grid.with_features(None), [0, 1])
+
+
+def test_nodes_without_a_cluster_are_not_drawn(tmp_path):
+    graph = Graph.from_edges([[0, 1, 2], [1, 2, 3]], num_nodes=6)
+    for labels in ([0, 0, 1, 1, -1, -1], [-1] * 6):
+        path = plots.plot_clustering(tmp_path / "p.png", graph, np.array(labels))
+        assert path.stat().st_size > 0
+    with pytest.MonkeyPatch.context() as patch:
+        drawn_graphs = []
+        patch.setattr(
+            plots, "draw_groups", lambda ax, graph, labels, title: drawn_graphs.append((graph, labels))
+        )
+        plots.plot_clustering(tmp_path / "p.png", graph, np.array([0, 0, 1, 1, -1, -1]))
+    ((part, shown),) = drawn_graphs
+    assert part.num_nodes == 4
+    assert shown.tolist() == [0, 0, 1, 1]

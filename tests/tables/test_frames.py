@@ -247,7 +247,7 @@ def test_igraph() -> None:
     graph.es["weight"] = [1.0, 3.0, 5.0]
     with pytest.warns(UserWarning, match="1 of 3 edges has no edge in the other direction"):
         directed = Graph.from_igraph(graph)
-    assert dense(directed).tolist() == [[0, 3, 0], [3, 0, 5], [0, 5, 0]], "the larger weight"
+    assert dense(directed).tolist() == [[0, 4, 0], [4, 0, 5], [0, 5, 0]], "their sum"
     refuses(GraphError, "add vertices to the igraph graph", Graph.from_igraph, igraph.Graph())
 
 
