@@ -14,7 +14,6 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Cluster
 
 from softcut.clustering.arguments import batch_size_from, candidates_from, recipe_from, seed_from
 from softcut.clustering.fitting import Fitted, Task, fit
-from softcut.clustering.frames import frame_of_clusters
 from softcut.clustering.model import PlacedModel, features_by_name, notes_of_columns
 from softcut.clustering.recipe import DEFAULT, PAPER, Recipe
 from softcut.clustering.showing import ShowsClusters
@@ -315,22 +314,6 @@ class GraphClustering(
         labels = self.predict(whole)
         known = labels >= 0  # nodes without edges and features have no cluster
         return evidence(whole if known.all() else whole.subgraph(known), labels[known])
-
-    def to_frame(self, nodes: Any = None) -> Any:
-        """The clusters of the training nodes as a pandas data frame: names as index, columns cluster and probability.
-
-        >>> import softcut as sc
-        >>> from softcut.datasets import attributed_communities
-        >>> graph = attributed_communities(n_nodes=100, n_clusters=2, seed=0)
-        >>> sc.GraphClustering(2).fit(graph).to_frame().columns.tolist()
-        ['cluster', 'probability']
-
-        `nodes`, a data frame about the nodes, is put in front: its rows are found by index or by the column that holds
-        the names; by position where nodes have no names.
-        """
-        self._check_fitted()
-        names = self.node_names_.tolist() if self.node_names_.dtype == object else None
-        return frame_of_clusters(names, self.labels_, self.soft_, nodes)
 
     # ---------------------------------------------------------------- storage
 

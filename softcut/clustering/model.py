@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import warnings
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,7 +14,7 @@ from softcut.clustering.node_features import structural_features
 from softcut.clustering.prepare import Encoder, silent_nodes, without
 from softcut.errors import Argument, GraphError, Note
 from softcut.graph import Graph
-from softcut.tables.arrays import listed
+from softcut.tables.arrays import listed, warn_caller
 from softcut.tables.kinds import kinds_note
 from softcut.tables.schema import TableSchema
 from softcut.training import ReplicaNet, assign_in_chunks
@@ -137,9 +136,8 @@ def features_by_name(
     if known is None or graph.x is None:
         return graph, []
     if given is None:
-        warnings.warn(
-            "the features have no names, but those of the fit had: they are taken in the order of the fit.",
-            stacklevel=3,
+        warn_caller(
+            "the features have no names, but those of the fit had: they are taken in the order of the fit."
         )
         return graph, []
     wanted = known.tolist()
