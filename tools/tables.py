@@ -47,6 +47,7 @@ NO_RESULTS = (
     "| command | what |",
     "| experiment | command | results |",
     "| extension (also with `.gz`) | content |",
+    "| kind | which columns | what they become |",
     "| extension | content |",
     "| file | what |",
     "| function | what |",

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import itertools
 import time
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +12,16 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin
 
 from softcut.clustering.arguments import batch_size_from, candidates_from, recipe_from, seed_from
+from softcut.clustering.doubts import doubts
 from softcut.clustering.fitting import Fitted, Task, fit
-from softcut.clustering.frames import frame_of_clusters
-from softcut.clustering.model import PlacedModel, features_by_name, labels_of, notes_of_columns
+from softcut.clustering.model import (
+    PlacedModel,
+    by_graph,
+    features_by_name,
+    labels_of,
+    notes_of_columns,
+    notes_of_edges,
+)
 from softcut.clustering.recipe import DEFAULT, PAPER, Recipe
 from softcut.clustering.showing import ShowsClusters
 from softcut.clustering.storage import pack, unpack
@@ -30,11 +36,6 @@ from softcut.tables.frames import NodeTable, is_frame
 from softcut.tables.schema import TableSchema
 from softcut.training import Progress, TrainResult
 
-_TOLD = (
-    "two_kinds_of_nodes",
-    "one_kind_of_nodes",
-    "edges_counted",
-)  # what was understood of a table of edges
 _CHUNK = 1 << 16  # nodes that are labelled at a time where the batch is automatic
 
 
@@ -160,16 +161,11 @@ class GraphClustering(
         task = self._task(whole.num_nodes)
         fitted = fit(whole, task)
         self._keep(fitted, whole, task)
-        for note in notes_of_columns(whole, task.recipe.paper):
+        table = is_frame(graph[0] if isinstance(graph, tuple) and graph else graph)
+        for note in (*notes_of_columns(whole, task.recipe.paper), *(notes_of_edges(whole) if table else ())):
             self._note(note)
-        if is_frame(graph):
-            for note in whole.notes:
-                if isinstance(note, Note) and note.code in _TOLD:
-                    self._note(
-                        Note(note.code, note, "; Graph.from_frame takes these arguments.", **note.values)
-                    )
         self.fit_seconds_ = time.perf_counter() - began
-        for doubt in self._doubts(fitted, task):
+        for doubt in doubts(self, fitted, task):
             self._note(doubt)
             warnings.warn(str(doubt), stacklevel=2)
         return self
@@ -223,36 +219,6 @@ class GraphClustering(
             said = f"the {less} explain less than it takes to describe them by cluster: "
             self._note(Note("verdict_of", said, f"the verdict is that of the {more}.", source=more))
 
-    def _doubts(self, fitted: Fitted, task: Task) -> Iterator[Note]:
-        """What speaks against taking the result for an answer."""
-        used, k = len(np.unique(self.labels_[self.labels_ >= 0])), self.n_clusters_
-        less = "than it takes to describe them: the graph may have no clusters"
-        if self.interrupted_:
-            said = f"interrupted after {self.n_iter_} iterations; the result is what was learnt until then."
-            yield Note("interrupted", said, iterations=self.n_iter_)
-        if not used:
-            said = "no node has an edge or a feature: there is nothing to cluster by, and every label is -1."
-            yield Note("nothing_to_cluster", said)
-            return
-        if fitted.networks is not None and not fitted.networks.full:
-            said = (
-                f"no clustering into {k} was found: every network left clusters empty, and {used} "
-                f"{'is' if used == 1 else 'are'} used; ask for fewer clusters, or give features that tell nodes apart."
-            )
-            yield Note("clusters_empty", said, used=used)
-        elif used < k:
-            said = f"only {used} of {k} clusters are used; ask for fewer clusters."
-            yield Note("clusters_empty", said, used=used)
-        if self.verdict_ == "none" and (k > 1 or len(task.numbers) > 1):
-            said = f"No number of clusters explains more {less}, and all nodes are in one."
-            yield Note("no_clusters", said if k == 1 else f"These clusters explain less {less}.")
-        elif len(self.replicas_) > 1 and used == k > 1 and self.agreement_ < task.recipe.low_agreement:
-            said = (
-                f"restarts hardly agree (mean adjusted Rand index {self.agreement_:.2f}): the data do not decide "
-                "this clustering; try another number of clusters or other features."
-            )
-            yield Note("low_agreement", said, agreement=self.agreement_)
-
     def fit_predict(self, graph: Any, X: Any = None, y: Any = None) -> np.ndarray:
         """Fit, and return the labels."""
         return self.fit(graph, X, y).labels_
@@ -281,7 +247,7 @@ class GraphClustering(
     def graph_labels_(self) -> list[np.ndarray]:
         """Labels graph by graph."""
         self._check_fitted()
-        return [self.labels_] if self._graph_sizes is None else _by_graph(self.labels_, self._graph_sizes)
+        return [self.labels_] if self._graph_sizes is None else by_graph(self.labels_, self._graph_sizes)
 
     # ------------------------------------------------------------- prediction
 
@@ -310,7 +276,7 @@ class GraphClustering(
         rows = _CHUNK if isinstance(self.batch_size, str) else self.batch_size
         soft, silent = self._model.apply(graph, choose_device(self.device), rows)
         ptr = graph.ptr if several else None
-        return _by_graph(labels_of(soft, silent), ptr), _by_graph(soft, ptr)
+        return by_graph(labels_of(soft, silent), ptr), by_graph(soft, ptr)
 
     def score(self, graph: Any, X: Any = None, y: Any = None) -> float:
         """Evidence of what :meth:`predict` says about a graph (:func:`softcut.metrics.evidence`): higher is better.
@@ -331,22 +297,6 @@ class GraphClustering(
         labels = self.predict(whole)
         known = labels >= 0  # nodes without edges and features have no cluster
         return evidence(whole if known.all() else whole.subgraph(known), labels[known])
-
-    def to_frame(self, nodes: Any = None) -> Any:
-        """The clusters of the training nodes as a pandas data frame: names as index, columns cluster and probability.
-
-        >>> import softcut as sc
-        >>> from softcut.datasets import attributed_communities
-        >>> graph = attributed_communities(n_nodes=100, n_clusters=2, seed=0)
-        >>> sc.GraphClustering(2).fit(graph).to_frame().columns.tolist()
-        ['cluster', 'probability']
-
-        `nodes`, a data frame about the nodes, is put in front: its rows are found by index or by the column that holds
-        the names; by position where nodes have no names.
-        """
-        self._check_fitted()
-        names = self.node_names_.tolist() if self.node_names_.dtype == object else None
-        return frame_of_clusters(names, self.labels_, self.soft_, nodes)
 
     # ---------------------------------------------------------------- storage
 
@@ -438,11 +388,6 @@ class GraphClustering(
                 f"iteration {progress.iteration} of at most {progress.iterations}: mean loss "
                 f"{progress.cut.mean():.4f}, mean orthogonality loss {progress.ortho.mean():.4f}"
             )
-
-
-def _by_graph(rows: np.ndarray, ptr: np.ndarray | None) -> Any:
-    """Rows graph by graph, where graphs begin at `ptr`; None: as they are."""
-    return rows if ptr is None else [rows[a:b] for a, b in itertools.pairwise(ptr)]
 
 
 class MinCutClustering(GraphClustering):

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -30,6 +32,11 @@ def spread(soft: np.ndarray, silent: np.ndarray) -> np.ndarray:
 def labels_of(soft: np.ndarray, silent: np.ndarray) -> np.ndarray:
     """The most probable cluster of each node; -1, as scikit-learn marks noise, for nodes that say nothing."""
     return np.where(silent, -1, soft.argmax(1))
+
+
+def by_graph(rows: np.ndarray, ptr: np.ndarray | None) -> Any:
+    """Rows graph by graph, where graphs begin at `ptr`; None: as they are."""
+    return rows if ptr is None else [rows[a:b] for a, b in itertools.pairwise(ptr)]
 
 
 @dataclass
@@ -203,6 +210,16 @@ def notes_of_columns(graph: Graph, as_they_are: bool = False) -> list[Note]:
     if graph.schema is None and graph.x is not None and not as_they_are:
         notes.append(kinds_note(graph.kinds, graph.feature_names))
     return notes
+
+
+def notes_of_edges(graph: Graph) -> list[Note]:
+    """What was understood of a table of edges that may as well have meant something else."""
+    told = ("two_kinds_of_nodes", "one_kind_of_nodes", "edges_counted")
+    return [
+        Note(note.code, note, "; Graph.from_frame takes these arguments.", **note.values)
+        for note in graph.notes
+        if isinstance(note, Note) and note.code in told
+    ]
 
 
 def _categories(schema: TableSchema | None) -> set[str]:

@@ -7,16 +7,17 @@ from typing import Any
 
 import numpy as np
 
+from softcut.clustering.frames import frame_of_clusters
 from softcut.errors import Argument, ParameterError
 from softcut.graph import Graph
 from softcut.metrics.summary import Summary, summarise
 
 
 class ShowsClusters:
-    """Adds :meth:`summary`, :meth:`report` and :meth:`plot` to an estimator of clusters.
+    """Adds :meth:`summary`, :meth:`to_frame`, :meth:`report` and :meth:`plot` to an estimator of clusters.
 
-    Each takes the graph it was fitted on, or another one, whose clusters are then predicted. A model that was loaded
-    does not hold its graph and has to be given one.
+    Each but :meth:`to_frame` takes the graph it was fitted on, or another one, whose clusters are then predicted. A
+    model that was loaded does not hold its graph and has to be given one.
     """
 
     def summary(self, graph: Any = None, X: Any = None) -> Summary:
@@ -38,6 +39,23 @@ class ShowsClusters:
         """
         whole, labels, soft = self._shown(graph, X)
         return summarise(whole, labels, soft, **self._judged(labels))
+
+    def to_frame(self, nodes: Any = None) -> Any:
+        """The clusters of the training nodes as a pandas data frame: names as index, columns cluster and probability.
+
+        >>> import softcut as sc
+        >>> from softcut.datasets import attributed_communities
+        >>> graph = attributed_communities(n_nodes=100, n_clusters=2, seed=0)
+        >>> sc.GraphClustering(2).fit(graph).to_frame().columns.tolist()
+        ['cluster', 'probability']
+
+        `nodes`, a data frame about the nodes, is put in front: its rows are found by index or by the column that holds
+        the names; by position where nodes have no names.
+        """
+        estimator: Any = self
+        estimator._check_fitted()
+        names = estimator.node_names_.tolist() if estimator.node_names_.dtype == object else None
+        return frame_of_clusters(names, estimator.labels_, estimator.soft_, nodes)
 
     def report(self, path: str | Path, graph: Any = None, X: Any = None) -> Path:
         """Write a page with the summary, the graph and everything else about the clusters; returns its path.

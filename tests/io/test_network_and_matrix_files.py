@@ -40,7 +40,7 @@ def test_gml_without_labels_and_directed_graphml(tmp_path: Path) -> None:
     g = quiet(write(tmp_path, "g.gml", text))
     assert named_edges(g) == {("7", "9", 3.0)}
     assert g.notes[1:] == ["weight 'value'", "2 nodes, 1 edge"]
-    with pytest.raises(GraphError, match="found no node attribute that is a number"):
+    with pytest.raises(GraphError, match="found no node attribute with a value at every node"):
         read_graph(tmp_path / "g.gml", features="attributes")
     raw = 'graph [\n node [ id 1 label "Zoë" ]\n node [ id 2 label "b" ]\n edge [ source 1 target 2 ]\n]\n'
     assert quiet(write(tmp_path, "g.gml", raw)).node_names == ["Zoë", "b"]
@@ -129,7 +129,7 @@ def test_node_attributes_as_features(tmp_path: Path) -> None:
     assert g.feature_names == ["age", "height", "word=x", "word=y", "word=z", "score"]
     np.testing.assert_array_equal(g.x[:, 2:], [[1, 0, 0, 2], [0, 1, 0, 0], [0, 0, 1, 0]])  # type: ignore[index]
     assert quiet(path, features=["height"]).feature_names == ["height"]
-    g = quiet(path, features="attributes", one_hot=["word"])
+    g = quiet(path, features="attributes", categories=["word"])
     assert g.feature_names == ["age", "height", "word=x", "word=y", "word=z"]
     refuses(ParameterError, "features names 'weight', which no node", read_graph, path, features=["weight"])
     refuses(GraphError, r"column 1 \('score'\): the value is missing", read_graph, path, features=["score"])

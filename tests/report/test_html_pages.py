@@ -194,7 +194,7 @@ def test_whole_pages(monkeypatch):
     pages.append(clustering_page(bare, soft, {"graph": "part"}, history=history))
     bodies = (page.partition("<body>")[2].rpartition("<script>")[0] for page in pages)
     text = re.sub(r"\d{4}-\d\d-\d\d \d\d:\d\d UTC|softcut 0[\w.]+", "now", "\n".join(bodies))
-    assert not re.search(r"<(i|u|x|b>\d|script>alert)", text)  # what comes from a user is text
+    assert not re.search(r"<(i|u|x|script>alert)\b|</script><b>", text)  # what comes from a user is text
     check_kept(Path(__file__).parent / "kept" / "pages.txt", text, atol=1e-6)
 
 
@@ -210,7 +210,7 @@ def test_views_keep_to_their_limits(monkeypatch):
     assert (all_of_it.caption, sampled.caption) == ("", "15,000 of 15,001 edges between them are drawn.")
     assert all_of_it.data["index"] is None and set(all_of_it.data["x"]) == {0}
     assert len(graph_view(grid_graph(1, 3001), np.ones((3001, 1))).data["index"]) == 3000
-    placed = {(100_000, 1): True, (100_001, 1): False, (100_001, 2): True, (100_001, 3): False}
+    placed = {(100_000, 1): True, (100_001, 1): False, (100_001, 2): False}
     for shape, shown in placed.items():
         graph = Graph.from_edges([[0], [1]], x=np.zeros(shape))
         assert (graph_view(graph, np.ones((shape[0], 1))).data["x"] is not None) is shown

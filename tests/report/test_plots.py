@@ -271,11 +271,11 @@ def test_the_legend_names_sizes_and_cuts(figures):
     plot_clustering("unused.png", Graph.from_edges([[0, 1, 2], [1, 2, 3]]), np.array([0, 0, 0, 2]))
     plot_clustering("unused.png", grid_graph(5, 6), np.arange(30))
     said, long = ([text.get_text() for text in fig.legends[0].get_texts()] for fig in figures)
-    assert said == ["0: 3 nodes, 20% cut", "2: 1 node, 100% cut"]
+    assert said == ["0: 3 nodes, 20 % cut", "2: 1 node, 100 % cut"]
     colours = [mark.get_color() for mark in figures[0].legends[0].legend_handles]
     assert colours == cluster_colours(3)[::2]
     assert figures[0].axes[0].get_xlabel() == "layout: neighbours attract each other"
-    assert long[19:] == ["19: 1 node, 100% cut", "and 10 more"]
+    assert long[19:] == ["19: 1 node, 100 % cut", "and 10 more"]
 
 
 @pytest.mark.parametrize("nodes", [300, 3000])

@@ -136,7 +136,8 @@ def test_features_are_joined_by_a_column() -> None:
     x = pl.DataFrame({"age": [28, 31, 45], "who": ["cy", "ann", "bob"]})
     made = g.with_features(x)
     np.testing.assert_array_equal(made.x, [[31], [45], [28]])
-    assert (made.feature_names, made.notes) == (["age"], ["features joined by column 'who'"])
+    said = ["features joined by column 'who'", "columns: 'age' number, 'who' id"]
+    assert (made.feature_names, made.notes) == (["age"], said)
     assert g.with_features(x, feature_names=["years"]).feature_names == ["years"]
     shared = pd.DataFrame({"v": [1, 2, 3, 4]}, index=list("baab"))  # names of two graphs tell nothing
     pair = Graph.from_edges([[0, 2], [1, 3]], x=shared, node_names=list("abab"), ptr=[0, 2, 4])
