@@ -296,6 +296,8 @@ class GraphClustering(
         whole = self._gather(graph, X)
         labels = self.predict(whole)
         known = labels >= 0  # nodes without edges and features have no cluster
+        if not known.any():
+            return 0.0
         return evidence(whole if known.all() else whole.subgraph(known), labels[known])
 
     # ---------------------------------------------------------------- storage

@@ -103,6 +103,7 @@ class GraphSources(BaseGraph):
         weight: str | None = None,
         self_loops: SelfLoops = "drop",
         *,
+        weighted: bool = True,
         name: str | None = None,
     ) -> Self:
         """Build a graph from a DGL graph, or a batch of them.
@@ -116,8 +117,9 @@ class GraphSources(BaseGraph):
         features, weight
             Keys of ``graph.ndata`` and ``graph.edata``; None: "feat" or "x", and "weight" or another usual name,
             where they are there. ``ndata["label"]`` becomes the labels.
-        self_loops, name
+        self_loops, weighted, name
             See :meth:`Graph.from_edges`.
         """
         made: Any = cls
-        return made.from_edges(**edges_of_dgl(graph, features, weight), self_loops=self_loops, name=name)
+        parts: dict[str, Any] = {"self_loops": self_loops, "weighted": weighted, "name": name}
+        return made.from_edges(**edges_of_dgl(graph, features, weight), **parts)

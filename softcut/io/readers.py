@@ -220,6 +220,7 @@ def read_graph(
     )
     text = features_header, None, options.comments, options.max_bytes, options.encoding
     if path is None:
+        _check_one_kind(options)
         graph = graph_of_rows(features_from(features, *text), features, options, n_neighbors)
     else:
         kind = "frame" if frame else format or kind_of(path, _GRAPH_FORMATS, "graph")
@@ -243,10 +244,8 @@ def _read_file(
     """The graph of a file or data frame; `text` says how features in a text file are read."""
     attributes = _attributes(features, kind, options.label)
     edges = _read_edges(path, kind, options, progress)
-    if options.bipartite and edges is None and kind != "xlsx":
-        raise ParameterError(
-            Argument("bipartite", True), f" needs a list of edges, which {options.label} is not."
-        )
+    if edges is None and kind != "xlsx":
+        _check_one_kind(options)
     data = path if kind in ("frame", "h5ad") or edges is not None else read_bytes(path, options.max_bytes)
     table: Table | FeatureTable | None = None
     if kind == "xlsx":
@@ -262,6 +261,14 @@ def _read_file(
         return graph if table is None else _attach(graph, table, options)
     except GraphError as error:  # the graph's own checks do not know which file they look at
         raise GraphError(f"{options.label}: ", error.sentence) from None
+
+
+def _check_one_kind(options: ReadOptions) -> None:
+    """Only a list of edges can have two kinds of nodes."""
+    if options.bipartite:
+        raise ParameterError(
+            Argument("bipartite", True), f" needs a list of edges, which {options.label} is not."
+        )
 
 
 def _read_edges(

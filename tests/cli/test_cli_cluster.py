@@ -292,7 +292,9 @@ def test_nodes_that_nothing_is_known_of_have_no_cluster(done, tmp_path):
         assert metrics_of(folder)["nodes_without_cluster"] == 2
         assert metrics_of(folder)["clusters_used"] == 2
         assert "nodes without edges and features" in out
-    assert "in no cluster, not shown below" in Path("cluster/report.html").read_text()
+    page = Path("cluster/report.html").read_text()
+    assert "8 nodes in 2 clusters, 2 in none." in page and "in no cluster, not shown" in page
+    assert {row["size"] for row in read_table("predict/clusters.csv")} == {"3"}
 
 
 def test_two_kinds_of_nodes_are_reported_by_kind(done):

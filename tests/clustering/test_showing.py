@@ -77,3 +77,22 @@ def test_several_graphs_and_graphs_without_features():
     both = sc.GraphClustering(3, n_init=2, max_iter=10, random_state=0).fit([GRAPH, GRAPH])
     assert both.summary().nodes == 300
     assert len(both.summary([GRAPH, GRAPH])) == len(both.summary())
+
+
+def test_nodes_without_a_cluster_are_counted_apart(tmp_path):
+    x = np.zeros((8, 4))
+    x[:3, :2] = x[3:6, 2:] = 1
+    graph = sc.Graph.from_edges([[0, 1, 2, 3, 4, 5, 2], [1, 2, 0, 4, 5, 3, 3]], x=x)
+    with pytest.warns(UserWarning, match="explain less"):
+        est = sc.GraphClustering(2, n_init=4, max_iter=50).fit(graph)
+    for summary in (est.summary(), est.summary(graph)):
+        assert (summary.unplaced, [cluster.size for cluster in summary.clusters]) == (2, [3, 3])
+    assert "8 nodes in 2 clusters, 2 in none." in est.report(tmp_path / "x.html").read_text(encoding="utf-8")
+    assert est.plot().get_suptitle().endswith("2 clusters, 2 nodes in no cluster")
+    assert est.score(graph) == pytest.approx(est.score(graph.subgraph(range(6))))
+    with pytest.warns(UserWarning, match="nothing to cluster by"):
+        est.fit(sc.Graph.from_edges(np.zeros((2, 0), dtype=int), num_nodes=3))
+    assert est.summary().heading.endswith("3 nodes in 0 clusters, 3 in none.")
+    empty = sc.Graph.from_edges(np.zeros((2, 0), dtype=int), num_nodes=3)
+    assert est.score(empty) == 0
+    assert est.report(tmp_path / "y.html").exists()

@@ -150,6 +150,8 @@ def test_what_is_no_list_of_edges_has_no_two_columns(tmp_path: Path) -> None:
     (tmp_path / "g.mtx").write_text("%%MatrixMarket matrix coordinate pattern general\n2 2 1\n2 1\n")
     with pytest.raises(ParameterError, match=r"bipartite=True needs a list of edges, which .*g\.mtx is not"):
         read_graph(tmp_path / "g.mtx", bipartite=True)
+    with pytest.raises(ParameterError, match="needs a list of edges"):
+        read_graph(features=np.eye(4), bipartite=True)
 
 
 def test_kinds_are_kept_by_what_is_made_of_a_graph() -> None:
