@@ -85,7 +85,7 @@ def test_read_graph_of_features_alone(tmp_path: Path) -> None:
     path.write_text("name,age\nann,30\nbob,31\ncy,60\ndan,62\n")
     g = quiet(read_graph, features=path, n_neighbors=1)
     assert (g.name, g.node_names, g.num_edges) == ("people", ["ann", "bob", "cy", "dan"], 2)
-    assert [note.code for note in g.notes] == ["format", "neighbours", "size"]
+    assert [note.code for note in g.notes] == ["format", "columns", "neighbours", "size"]
     with pytest.raises(ParameterError, match="neither a graph nor features"):
         read_graph()
     with pytest.raises(ParameterError, match="n_neighbors has no effect beside a graph"):
