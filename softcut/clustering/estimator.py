@@ -65,7 +65,8 @@ class GraphClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluster
     verbose : bool
         Print progress and notes.
     callbacks : sequence of callables, optional
-        Called with a :class:`softcut.training.Progress` every few iterations.
+        Called with a :class:`softcut.training.Progress` every few iterations. Where several numbers of clusters are
+        compared, those that have a method ``comparing(k, numbers)`` are told which one is looked at.
     recipe : Recipe, optional
         Every other constant (:class:`softcut.clustering.Recipe`), for ablations. None: the defaults.
 
@@ -156,8 +157,9 @@ class GraphClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluster
     def _task(self, nodes: int) -> Task:
         """The arguments, checked, for a graph with so many nodes."""
         recipe = self._task_recipe()
+        numbers = candidates_from(self.n_clusters, nodes, recipe)
         return Task(
-            numbers=candidates_from(self.n_clusters, nodes, recipe),
+            numbers=numbers,
             may_be_one=isinstance(self.n_clusters, str),
             recipe=recipe,
             seed=seed_from(self.random_state),
@@ -165,6 +167,7 @@ class GraphClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluster
             device=choose_device(self.device),
             tell=self._note,
             callback=self._tell_progress if self.callbacks or self.verbose else None,
+            comparing=lambda k: self._tell_number(k, numbers),
         )
 
     def _keep(self, fitted: Fitted, whole: Graph, task: Task) -> None:
@@ -334,6 +337,13 @@ class GraphClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluster
         self.notes_.append(note)
         if self.verbose:
             print(note)
+
+    def _tell_number(self, k: int, numbers: Sequence[int]) -> None:
+        for callback in self.callbacks or ():
+            if hasattr(callback, "comparing"):
+                callback.comparing(k, numbers)
+        if self.verbose:
+            print(f"comparing {numbers[0]} to {numbers[-1]} clusters: {k}")
 
     def _tell_progress(self, progress: Progress) -> None:
         for callback in self.callbacks or ():

@@ -56,6 +56,7 @@ class Task:
     device: torch.device  # where to compute
     tell: Tell  # told what was decided
     callback: Callable[[Progress], None] | None = None  # told how the training goes on
+    comparing: Callable[[int], None] = lambda k: None  # told which of several numbers is looked at
 
 
 @dataclass(frozen=True)
@@ -107,7 +108,8 @@ def _from_edges(graph: Graph, task: Task) -> Fitted:
     """Positions, groups, moves and merges; see :mod:`softcut.clustering.edges`."""
     op = at_most_one(CSR.from_graph(graph, device=task.device))
     judge = Judge(graph.adjacency, device=task.device)
-    clusters = edge_clusters(op, task.numbers, task.seed, task.recipe)
+    at = task.comparing if len(task.numbers) > 1 else None
+    clusters = edge_clusters(op, task.numbers, task.seed, task.recipe, at=at)
 
     def judged(k: int) -> Candidate:
         labels = clusters[k]
@@ -141,6 +143,7 @@ def _from_networks(graph: Graph, rule: str, task: Task) -> Fitted:
 
     def judged(k: int) -> Candidate:
         """What speaks for K, from a few networks; what they note is not told."""
+        task.comparing(k)
         trial = train_networks(
             prepared, k, few, seed, lambda note: None, batches=batches, edge_labels=edge_labels.get(k)
         )

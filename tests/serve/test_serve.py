@@ -6,6 +6,7 @@ import os
 import threading
 import time
 import warnings
+import zipfile
 from multiprocessing.connection import Connection
 from pathlib import Path
 from types import SimpleNamespace
@@ -26,10 +27,12 @@ with warnings.catch_warnings():
 
 from softcut.datasets import attributed_communities
 from softcut.errors import ParameterError
+from softcut.io.read_options import READ_OPTIONS
 from softcut.report.clustering_files import VERDICTS
 from softcut.serve import jobs as serve_jobs
 from softcut.serve import worker as serve_worker
 from softcut.serve.app import create_app
+from softcut.serve.examples import example_file, examples
 from softcut.serve.jobs import Jobs
 
 EDGES = b"source,target\n" + b"".join(b"%d,%d\n" % (i, (i + 1) % 12) for i in range(12))
@@ -58,7 +61,11 @@ def held():
 def jobs(monkeypatch, held):
     def fake(folder, order, sender):
         with sender:
-            sender.send(("read", order["file"], order["picture"], order["n_clusters"], order["seed"]))
+            k, reading = order["n_clusters"], order["reading"]
+            k = [min(k), max(k)] if isinstance(k, range) else k
+            sender.send(
+                ("read", order["file"], order["picture"], k, order["seed"], order["features"], reading)
+            )
             if order["n_clusters"] == 7:
                 held.wait(20)
             if not folder.exists():
@@ -101,7 +108,7 @@ def test_a_job_from_upload_to_labels(client):
         assert answer.status_code == 201
         name = answer.json()["id"]
         read = finished(client, name)["events"][0]
-        assert read == ["read", file, picture, k if picture else 2, 7]
+        assert read == ["read", file, picture, k if picture else 2, 7, None, {}]
     events = [read, ["progress", 0, 25, 200, -0.5, 0.25]]
     assert finished(client, name)["events"] == events
     assert client.get(f"/jobs/{name}?since=1").json()["events"] == events[1:]
@@ -154,15 +161,27 @@ def test_this_page_is_served_and_may_load_nothing_from_elsewhere(client):
         (".csv", "2", "0", "must end in one of"),
         ("a.csv", "many", "0", "number of clusters"),
         ("a.csv", "0", "0", "number of clusters"),
+        ("a.csv", "101", "0", "number of clusters"),
         ("a.csv", "99999999999999999999", "0", "number of clusters"),
+        ("a.csv", "000000002000", "0", "number of clusters"),
+        ("a.csv", "007", "0", "number of clusters"),
+        ("a.csv", "\u0663", "0", "number of clusters"),  # a digit of another script
+        ("a.csv", "1" * 900, "0", "number of clusters"),
+        ("a.csv", "1" * 5000, "0", "5,000 characters"),
+        ("a.csv", "12-2", "0", "number of clusters"),
+        ("a.csv", "2-200", "0", "number of clusters"),
+        ("a.csv", "2-", "0", "number of clusters"),
+        ("a.png", "2-12", "0", "a picture takes one number"),
+        ("a.csv", "2", "00", "seed"),
         ("a.csv", "2", "-1", "seed"),
         ("a.csv", "2", "4294967296", "seed"),
+        ("a.csv", "2", "0" * 9 + "1" * 900, "seed"),
     ],
 )
 def test_bad_orders_are_one_sentence_and_leave_no_files(client, jobs, name, k, seed, said):
     answer = send(client, name, k=k, seed=seed)
     assert answer.status_code == 400
-    assert said in answer.json()["error"]
+    assert said in answer.json()["error"] and len(answer.json()["error"]) < 200
     assert "no file was sent" in client.post("/jobs", data={"k": "2"}).json()["error"]
     same = {"file": ("a.csv", EDGES), "features": ("a.csv", b"1")}
     assert "same file name" in client.post("/jobs", files=same).json()["error"]
@@ -225,7 +244,12 @@ def test_old_results_are_removed(jobs, client, held):
     assert [jobs.get(name) is None for name in names] == [True, False]
     held.clear()
     running = send(client, k="7").json()["id"]
-    jobs.abandoned_seconds = 0.0
+    jobs.get(running).seen -= jobs.idle_seconds - 60  # a page that was closed may be opened again
+    jobs.tidy()
+    assert client.get("/jobs", params={"id": [running, names[0]]}).json()["jobs"] == [
+        {"id": running, "state": "running", "file": "ring.csv", "clusters": "7"}
+    ]
+    jobs.get(running).seen -= jobs.idle_seconds + 60
     jobs.tidy()
     assert jobs.get(running) is None
     assert jobs.get(names[1]) is not None
@@ -244,6 +268,101 @@ def test_a_job_that_dies_is_one_sentence(client, monkeypatch):
     assert "ended without a result" in finished(client, send(client).json()["id"], "failed")["error"]
 
 
+# --------------------------------------------------------------------------- the fields of reading
+
+
+def order_of(client, name="a.csv", **fields) -> list:
+    """What a job is asked to do, by a form with these fields."""
+    answer = send(client, name, **fields)
+    assert answer.status_code == 201, answer.json()
+    return finished(client, answer.json()["id"])["events"][0][1:]
+
+
+def test_every_option_of_reading_is_a_field_of_the_page(client):
+    page = client.get("/").text
+    for name in set(READ_OPTIONS) - {"max_bytes"}:
+        assert f'name="{name}"' in page
+    for word in ("error", "zero", "mean", "drop", "weighted", "unweighted"):
+        assert f">{word}</option>" in page
+    assert 'name="max_bytes"' not in page  # the limit of the server holds
+
+
+def test_fields_mean_what_the_options_of_the_command_line_mean(client):
+    several = next(name for name, (option, _) in READ_OPTIONS.items() if "*" in option.words)
+    *_, reading = order_of(
+        client,
+        weight=" strength ",
+        missing="mean",
+        weighted="no",
+        self_loops="yes",
+        ids="none",
+        delimiter=" ",
+        source="",
+        **{several: 'city, "name, in full"'},
+    )
+    assert reading == {
+        "weight": "strength",
+        "missing": "mean",
+        "weighted": False,
+        "self_loops": "keep",
+        several: ["city", "name, in full"],
+        "ids": False,
+        "delimiter": " ",
+    }
+    assert order_of(client, **{several: "*"}, missing="error")[-1] == {several: True}
+    assert order_of(client, k="2-12")[2] == order_of(client, k="2:12")[2] == [2, 12]
+    assert order_of(client, k="5\u20135")[2] == 5
+    assert order_of(client, "g.gml", attributes="yes")[4] == "attributes"
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({"missing": "guess"}, "'missing' must be one of: error, zero, mean, drop; got 'guess'."),
+        ({"weighted": "maybe"}, "'weighted' must be one of"),
+        ({"self_loops": "drop"}, "'keep self loops' must be one of: ticked"),
+        ({"weight": "w" * 1001}, "'weight' has 1,001 characters"),
+        ({"weight": "a\nb"}, "cannot be shown"),
+        ({"max_bytes": "99999999999"}, "no field called 'max_bytes'"),
+        ({"attributes": "no"}, "'node attributes' is ticked or not"),
+        ({f"x{i}": "1" for i in range(200)}, "the form cannot be read"),
+        ({"name": "a.png", "weight": "w"}, "'weight' is about graphs"),
+    ],
+)
+def test_each_field_is_checked_by_the_server_in_one_sentence(client, jobs, fields, said):
+    answer = send(client, **fields)
+    assert answer.status_code == 400 and said in answer.json()["error"]
+    assert not list(jobs._root.iterdir())
+
+
+def test_files_and_text_are_not_taken_for_each_other(client):
+    both = {"file": ("a.csv", EDGES), "features": ("x.csv", b"1")}
+    answer = client.post("/jobs", files=both, data={"attributes": "yes"})
+    assert "not both" in answer.json()["error"]
+    answer = client.post("/jobs", files={"file": ("a.csv", EDGES), "weight": ("w.csv", b"1")})
+    assert "takes text, not a file" in answer.json()["error"]
+    answer = client.post("/jobs", files={"file": ("a.png", b""), "features": ("x.csv", b"1")})
+    assert "a picture has no file of features" in answer.json()["error"]
+
+
+def test_examples_are_uploads_that_work(client, here):
+    page = client.get("/").text
+    root = Path(__file__).parents[2]
+    for example in examples():
+        for name in filter(None, (example.file, example.features)):
+            content = client.get(f"/examples/{name}").content
+            assert content == example_file(name)
+            if name.endswith(".csv"):
+                assert content == (root / "examples" / name).read_bytes()  # those of the README
+                (here / name).write_bytes(content)
+                assert f'data-file="{example.file}"' in page
+    assert client.get("/examples/form.py").status_code == 404
+    for example in examples()[:2]:
+        k = range(2, 5) if example.features else "auto"
+        told = outcome(example.file, k, features=example.features or None, n_init=4)
+        assert told[-1][0] == "done"
+
+
 # --------------------------------------------------------------------------- what a job does
 
 
@@ -257,8 +376,8 @@ def outcome(file, k, **order) -> list[tuple]:
 
 def failure(file, **order) -> str:
     """The one sentence of a job that fails."""
-    ((kind, sentence),) = outcome(file, 2, **order)
-    assert kind == "failed"
+    ((kind, sentence, field),) = outcome(file, 2, **order)
+    assert kind == "failed" and field in READ_OPTIONS | {"": None}
     return sentence
 
 
@@ -267,7 +386,7 @@ def test_work_clusters_a_graph(here, features):
     graph = attributed_communities(60, 2, n_features=8, edge_signal=0.9, seed=0)
     names = write_csv(graph, Path("g.csv"), Path("x.csv"), "<b>{}")
     first, *progress, last = outcome("g.csv", 2, features="x.csv" if features else None, n_init=4)
-    assert first[0] == "read" and "g.csv" in first[1] and str(here) not in first[1]
+    assert first[0] == "read" and "g.csv" in first[1][0] and str(here) not in str(first[1])
     assert [message[0] for message in progress] == ["progress"] * len(progress)
     assert {message[1] for message in progress} == (
         {0} if features else set()
@@ -283,6 +402,26 @@ def test_work_clusters_a_graph(here, features):
     assert "<b>0" not in report
     views = json.loads(Path("views.json").read_text())
     assert [view["view"] for view in views] == ["graph", "groups", "heat", *(["dots"] if features else [])]
+
+
+def test_work_tells_what_was_read_and_which_number_it_is_at(here):
+    graph = attributed_communities(60, 2, n_features=8, edge_signal=0.9, seed=0)
+    write_csv(graph, Path("g.csv"))
+    reading = {"weighted": False, "source": "target", "target": "source"}
+    (_, notes), *events, (kind, done) = outcome("g.csv", range(2, 5), reading=reading)
+    assert any("source 'target'" in note for note in notes)
+    assert events == [("comparing", k, 2, 4) for k in (2, 3, 4)]
+    assert kind == "done" and done["clusters"] == 2
+
+
+def test_sentences_of_a_job_name_the_fields_of_the_page(here):
+    Path("g.csv").write_text("source,target\n0,1\n1,2\n0,2\n")
+    Path("x.csv").write_text("id,age\n0,3\n1,\n2,5\n")
+    ((kind, sentence, field),) = outcome("g.csv", 2, features="x.csv")
+    assert kind == "failed" and field == "missing" and "'missing: zero'" in sentence
+    *_, (kind, sentence, field) = outcome("g.csv", 9)
+    assert kind == "failed" and field == "n_clusters"
+    assert sentence.startswith("the number of clusters is 9 but the graph has only 3 nodes")
 
 
 def test_bad_files_are_one_sentence(here, capsys, monkeypatch):
@@ -301,10 +440,15 @@ def test_pictures_are_segmented_and_bad_ones_are_one_sentence(here, monkeypatch)
     image[:, 30:] = (250, 200, 0)
     Image.fromarray(image).save("b.png")
     ((kind, done),) = outcome("b.png", 2, picture=True)
-    assert kind == "done" and done["files"] == ["labels.png", "overlay.png"]
+    assert kind == "done" and done["files"] == ["overlay.png", "cut-outs.zip", "labels.png"]
     labels = np.asarray(Image.open("labels.png"))
     assert (labels[:, :30] == labels[0, 0]).mean() > 0.9 and labels[0, 0] != labels[0, -1]
     assert Image.open("overlay.png").size == (60, 40)
+    with zipfile.ZipFile("cut-outs.zip") as archive:
+        assert archive.namelist() == ["segment-0.png", "segment-1.png"]
+        cut = [np.asarray(Image.open(archive.open(name))) for name in archive.namelist()]
+    assert sum((each[..., 3] == 255).sum() for each in cut) == 60 * 40
+    assert {tuple(each[each[..., 3] == 255][0, :3]) for each in cut} == {(0, 0, 0), (250, 200, 0)}
     Path("a.png").write_bytes(b"no picture")
     assert "a.png cannot be read as an image" in failure("a.png", picture=True)
     monkeypatch.setattr(serve_worker, "_PIXELS", 100)
