@@ -12,7 +12,7 @@ import typer
 from softcut.cli.console import TrainingBar, err, note, out, say_written, show_facts, spoken_warnings
 from softcut.cli.output import Device, ModelOut, OutFolder, Output, Overwrite
 from softcut.cli.reading import GraphFile, ReadGraph, reads_a_graph
-from softcut.errors import DependencyError, ParameterError, require
+from softcut.errors import DependencyError, Detail, ParameterError, require
 from softcut.files import atomic_json
 from softcut.graph import Graph
 
@@ -21,6 +21,9 @@ SpreadsheetSafe = Annotated[
     typer.Option("--spreadsheet-safe", help="Put ' before names that a spreadsheet would run as a formula."),
 ]
 Plot = Annotated[bool, typer.Option(help="Draw a picture.")]
+Verbose = Annotated[
+    bool, typer.Option("--verbose", "-v", help="Also say how it was done, with every score to four digits.")
+]
 RESULT_FILES = (
     "labels.csv",
     "labels.parquet",
@@ -60,6 +63,7 @@ def cluster(
     device: Device = "auto",
     spreadsheet_safe: SpreadsheetSafe = False,
     plot: Plot = True,
+    verbose: Verbose = False,
     report: Annotated[
         bool, typer.Option("--report", help="Also write report.html, a page to look at the clusters in.")
     ] = False,
@@ -101,7 +105,7 @@ def cluster(
         with bar:
             estimator.fit(data)
     for text in estimator.notes_:
-        if text not in said:
+        if text not in said and (verbose or not isinstance(text, Detail)):
             note(text)
     metrics = clustering_metrics(_name(graph), data, estimator, read=seconds)
     with output:
@@ -112,7 +116,7 @@ def cluster(
             (folder.staged / "report.html").write_text(page, encoding="utf-8")
         if models is not None and model_out is not None:
             estimator.save(models.staged / model_out.name)
-    _close(metrics, output, start)
+    _close(metrics, output, start, verbose)
     if estimator.interrupted_:
         raise SystemExit(130)
 
@@ -127,6 +131,7 @@ def predict(
     device: Device = "auto",
     spreadsheet_safe: SpreadsheetSafe = False,
     plot: Plot = True,
+    verbose: Verbose = False,
 ) -> None:
     """Cluster another graph with a saved model."""
     from softcut.clustering import GraphClustering
@@ -149,7 +154,7 @@ def predict(
     }
     with output:
         write_results(folder.staged, data, soft, metrics, plot, spreadsheet_safe)
-    _close(metrics, output, start)
+    _close(metrics, output, start, verbose)
 
 
 def cluster_counts(text: str) -> int | range | str:
@@ -209,12 +214,12 @@ def write_results(
         plot_clustering(folder / "clusters.png", graph, labels, title=metrics["graph"])
 
 
-def _close(metrics: dict[str, Any], output: Output, start: float) -> None:
-    """What was found, and where it is."""
+def _close(metrics: dict[str, Any], output: Output, start: float, verbose: bool) -> None:
+    """What was found, and where it is; `verbose`: with every score."""
     from softcut.report.clustering_files import verdict_of
 
     facts = []
-    if "verdict" in metrics:
+    if "verdict" in metrics and verbose:
         facts += [
             ("verdict", metrics["verdict"]),
             ("structure (nats explained per nat)", f"{metrics['structure']:.4f}"),
@@ -227,7 +232,9 @@ def _close(metrics: dict[str, Any], output: Output, start: float) -> None:
         "evidence": "evidence (nats per nat of labels)",
         "agreement_of_replicas": "agreement of restarts (ARI)",
     }
-    facts += [(words, f"{metrics[key]:.4f}") for key, words in scores.items() if key in metrics]
+    scores = scores if verbose else {key: scores[key] for key in ("normalised_cut", "modularity")}
+    digits = 4 if verbose else 2  # metrics.json has all of them
+    facts += [(words, f"{metrics[key]:.{digits}f}") for key, words in scores.items() if key in metrics]
     if metrics.get("interrupted"):
         facts.append(("interrupted", f"after {metrics['iterations']} iterations"))
     facts.append(("seconds", f"{time.perf_counter() - start:.1f}"))

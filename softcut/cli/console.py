@@ -139,8 +139,13 @@ class TrainingBar:
     def comparing(self, k: int, numbers: Sequence[int]) -> None:
         """A number of clusters is looked at, one of several."""
         if not self._progress.disable:
-            done = {"completed": list(numbers).index(k), "total": len(numbers)}
-            self._progress.update(self._task, description="comparing", count=f"{k} clusters", **done)
+            self._progress.update(
+                self._task,
+                completed=list(numbers).index(k),
+                total=len(numbers),
+                description="comparing",
+                count=f"{k} clusters",
+            )
 
     def __call__(self, state: TrainingProgress) -> None:
         """An iteration of a clustering has ended: the mean losses of all networks."""

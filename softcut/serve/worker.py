@@ -20,7 +20,7 @@ from typing import Any
 import torch
 
 from softcut.clustering import GraphClustering
-from softcut.errors import SoftcutError
+from softcut.errors import Detail, SoftcutError
 from softcut.io import read_graph
 from softcut.report.clustering_files import (
     clustering_metrics,
@@ -132,11 +132,10 @@ def _cluster(
     return {
         "kind": "graph",
         "clusters": est.n_clusters_,
-        "verdict": f"{verdict_of(metrics)} Structure {est.structure_:.2f}: nats explained for each nat that the "
-        "clusters take.",
-        "text": f"{graph.num_nodes:,} nodes in {metrics['clusters_used']:.0f} clusters; normalised cut "
-        f"{metrics['normalised_cut']:.3f}, evidence {metrics['evidence']:.3f}, {est.fit_seconds_:.1f} seconds.",
-        "notes": [worded(note) for note in est.notes_],
+        "verdict": verdict_of(metrics),
+        "text": f"{graph.num_nodes:,} nodes in {metrics['clusters_used']:.0f} clusters, found in "
+        f"{est.fit_seconds_:.1f} seconds.",
+        "notes": [worded(note) for note in est.notes_ if not isinstance(note, Detail)],
         "files": ["labels.csv", "report.html"],
     }
 

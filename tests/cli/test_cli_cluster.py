@@ -69,14 +69,9 @@ def test_cluster_writes_labels_with_names(done, people, tmp_path):
     facts = shown_facts(out)
     del facts["seconds"]
     assert facts == {
-        "verdict": metrics["verdict"],
-        "structure (nats explained per nat)": f"{metrics['structure']:.4f}",
         "clusters used": "3 of 3",
-        "normalised cut": f"{metrics['normalised_cut']:.4f}",
-        "modularity": f"{metrics['modularity']:.4f}",
-        "balance": f"{metrics['balance']:.4f}",
-        "evidence (nats per nat of labels)": f"{metrics['evidence']:.4f}",
-        "agreement of restarts (ARI)": f"{metrics['agreement_of_replicas']:.4f}",
+        "normalised cut": f"{metrics['normalised_cut']:.2f}",
+        "modularity": f"{metrics['modularity']:.2f}",
     }
     assert lines[-1] == "Written: " + ", ".join(
         [*(f"people-clusters/{f}" for f in files), "m.json", "m.safetensors"]
@@ -89,10 +84,28 @@ def test_cluster_writes_labels_with_names(done, people, tmp_path):
     assert not Path("again/clusters.png").exists()
 
 
+def test_verbose_shows_every_score(done, ring):
+    out, _ = done(*ring, "--verbose", "--out", "all")
+    metrics, facts = metrics_of("all"), shown_facts(out)
+    del facts["seconds"]
+    assert facts == {
+        "verdict": metrics["verdict"],
+        "structure (nats explained per nat)": f"{metrics['structure']:.4f}",
+        "clusters used": f"{metrics['clusters_used']} of {metrics['n_clusters']}",
+        "normalised cut": f"{metrics['normalised_cut']:.4f}",
+        "modularity": f"{metrics['modularity']:.4f}",
+        "balance": f"{metrics['balance']:.4f}",
+        "evidence (nats per nat of labels)": f"{metrics['evidence']:.4f}",
+        "agreement of restarts (ARI)": f"{metrics['agreement_of_replicas']:.4f}",
+    }
+
+
 def test_cluster_without_features_says_so(done, ring):
     _, err = done(*ring, "-k", "auto")
-    assert "clusters found from the edges alone, without networks: no features were given." in err
-    assert "n_clusters: " in err
+    assert "the clusters come from the edges alone: no features were given." in err
+    assert "relative to the highest" not in err
+    _, err = done(*ring, "-k", "auto", "--verbose", "--overwrite")
+    assert "relative to the highest" in err or "explains more than it takes" in err
 
 
 def test_nothing_is_said_twice_and_the_model_runs_once(done, ring, monkeypatch):
@@ -147,7 +160,8 @@ def test_metrics_hold_what_was_warned_about(done, tmp_path):
     _, err = done("cluster", "g.csv", "-k", 2, *QUICK, "--out", "o")
     metrics = metrics_of("o")
     (warned,) = (text for text in metrics["notes"] if "the graph may have no clusters" in text)
-    assert err.count(warned) == 1
+    assert warned.endswith("n_clusters='auto' says whether another number is better.")
+    assert err.count(warned.replace("n_clusters='auto'", "--clusters auto")) == 1
     assert metrics["verdict"] == "none" and metrics["structure"] < 1
     assert metrics["replicas"] == 0  # found from the edges, without networks
     assert "20 nodes, 190 edges" in metrics["reading"]

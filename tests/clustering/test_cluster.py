@@ -40,9 +40,7 @@ def test_finds_planted_communities(graph, fitted):
     assert adjusted_rand_score(graph.y, fitted.labels_) > 0.75
     sizes = np.bincount(fitted.labels_)
     assert len(sizes) == 3 and (sizes[:-1] >= sizes[1:]).all(), "clusters are numbered by size"
-    assert fitted.notes_ == [
-        "clusters found by networks that read the features of nodes and their neighbours."
-    ]
+    assert fitted.notes_ == ["the clusters come from the edges and the features."]
     assert len(fitted.replicas_) == 6 and fitted.n_features_in_ == 60 and fitted.fit_seconds_ > 0
     assert fitted.history_["cut"].shape == fitted.history_["ortho"].shape == (fitted.n_iter_, 6)
     assert 0 < fitted.n_iter_ <= 50 and not fitted.interrupted_
@@ -120,7 +118,7 @@ def test_a_few_columns_of_noise_do_not_hide_communities(columns):
     x = rng.normal(40, 10, (90, columns))
     est = sc.GraphClustering(3, n_init=12).fit(sp.csr_array((edges + edges.T).astype(float)), x)
     assert adjusted_rand_score(y, est.labels_) > 0.9
-    assert any(note.startswith("the features explain less") for note in est.notes_)
+    assert any(note.startswith("only the edges speak for these clusters") for note in est.notes_)
 
 
 # ------------------------------------------------------------------------------------------ edges alone
@@ -133,7 +131,7 @@ def test_without_features_clusters_come_from_the_edges(graph):
         (bare.with_features(np.ones((bare.num_nodes, 2))), "all nodes"),
     ):
         est = sc.GraphClustering(3, random_state=7).fit(given)
-        assert est.notes_[0].startswith(f"clusters found from the edges alone, without networks: {why}")
+        assert est.notes_[0].startswith(f"the clusters come from the edges alone: {why}")
         assert adjusted_rand_score(bare.y, est.labels_) > 0.8
         op = CSR.from_graph(bare)
         labels = edge_clusters(op, [3], 7)[3]
