@@ -325,11 +325,14 @@ def test_a_terminal_sees_bars(terminal):
         bar.update("PROTEINS mincut", range(3), LoopProgress(50, 50, {}, hits, (0, 1)))
         bar.tell("writing")
     with TrainingBar(console) as bar:
+        bar.comparing(5, range(2, 13))
+    with TrainingBar(console) as bar:
         bar(SimpleNamespace(iteration=30, iterations=30, cut=np.array([-0.5, -1]), ortho=np.array([0.25])))
     shown = screen.getvalue()
     for text in (
         *("mincut (2 of 4)", "2 networks, validation MSE 0.300", "PROTEINS mincut (3 of 4)"),
         *("2 of 3 folds training, validation accuracy 62.5 %", "training  loss -0.750  ortho 0.250", "30/30"),
+        *("comparing", "5 clusters"),
     ):
         assert (text in shown) is terminal
     assert terminal or shown == "writing\n"

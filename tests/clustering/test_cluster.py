@@ -235,6 +235,28 @@ def test_callbacks_and_interrupt(graph):
     assert est.labels_.shape == (200,)
 
 
+@pytest.mark.parametrize("features", [True, False])
+def test_callbacks_are_told_which_number_of_clusters_is_compared(graph, features, capsys):
+    class Told:
+        def __init__(self):
+            self.numbers = []
+
+        def comparing(self, k, numbers):
+            self.numbers.append((k, tuple(numbers)))
+
+        def __call__(self, progress):
+            pass
+
+    graph = graph if features else graph.with_features(None)
+    told, options = Told(), {"n_init": 2, "max_iter": 3, "verbose": True}
+    sc.GraphClustering(range(2, 5), callbacks=[told, lambda progress: None], **options).fit(graph)
+    assert told.numbers == [(k, (2, 3, 4)) for k in (2, 3, 4)]
+    assert "comparing 2 to 4 clusters: 3" in capsys.readouterr().out.splitlines()
+    told.numbers.clear()
+    sc.GraphClustering(3, callbacks=[told], **options).fit(graph)
+    assert told.numbers == []  # a single number is compared with none
+
+
 def test_verbose_prints_and_quiet_does_not(graph, capsys):
     sc.GraphClustering(3, n_init=2, max_iter=30).fit(graph)
     assert capsys.readouterr().out == ""
