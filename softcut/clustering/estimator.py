@@ -195,7 +195,7 @@ class GraphClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluster
         features = float(fitted.evidence.features if told is None else told)
         if min(edges, features) < 0 < max(edges, features):
             less, more = ("features", "edges") if features < 0 else ("edges", "features")
-            said = f"only the {more} speak for these clusters, the {less} do not; the verdict is that of the {more}."
+            said = f"the {less} say nothing about these clusters: the verdict is that of the {more}."
             self._note(Note("verdict_of", said, source=more))
 
     def _doubts(self, fitted: Fitted, task: Task) -> Iterator[Note]:
@@ -207,7 +207,7 @@ class GraphClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluster
             yield Note("interrupted", said, iterations=self.n_iter_)
         if fitted.networks is not None and not fitted.networks.full:
             said = (
-                f"only {used} of {k} clusters have nodes: the graph does not divide into so many; ask for fewer "
+                f"only {used} of {k} clusters have nodes: so many were not found; ask for fewer "
                 "clusters, or give features that tell nodes apart."
             )
             yield Note("clusters_empty", said, used=used)

@@ -22,7 +22,8 @@ FEATURES = (".csv", ".tsv", ".txt", ".npy", ".npz")
 ATTRIBUTES = "attributes"  # in place of a file of features: those of a GraphML or GML file
 MOST_CLUSTERS = 100
 _LONGEST = 1000  # characters of a field
-_OWN = {"features", "max_bytes"}  # a field of its own, and a limit of the server
+# A field of its own, and limits of the server: the ending says what a file is, and some formats are not taken.
+_OWN = {"features", "max_bytes", "format"}
 _ORDER = ("file", "features", ATTRIBUTES, "k", "seed")
 # What the page calls arguments that are no options of reading.
 _CALLED = {

@@ -280,11 +280,12 @@ def order_of(client, name="a.csv", **fields) -> list:
 
 def test_every_option_of_reading_is_a_field_of_the_page(client):
     page = client.get("/").text
-    for name in set(READ_OPTIONS) - {"max_bytes"}:
+    limits = {"max_bytes", "format"}  # those of the server hold
+    for name in set(READ_OPTIONS) - limits:
         assert f'name="{name}"' in page
     for word in ("error", "zero", "mean", "drop", "weighted", "unweighted"):
         assert f">{word}</option>" in page
-    assert 'name="max_bytes"' not in page  # the limit of the server holds
+    assert not any(f'name="{name}"' in page for name in limits)
 
 
 def test_fields_mean_what_the_options_of_the_command_line_mean(client):
@@ -324,6 +325,7 @@ def test_fields_mean_what_the_options_of_the_command_line_mean(client):
         ({"weight": "w" * 1001}, "'weight' has 1,001 characters"),
         ({"weight": "a\nb"}, "cannot be shown"),
         ({"max_bytes": "99999999999"}, "no field called 'max_bytes'"),
+        ({"format": "parquet"}, "no field called 'format'"),
         ({"attributes": "no"}, "'node attributes' is ticked or not"),
         ({f"x{i}": "1" for i in range(200)}, "the form cannot be read"),
         ({"name": "a.png", "weight": "w"}, "'weight' is about graphs"),
