@@ -19,7 +19,7 @@ from softcut.clustering.recipe import DEFAULT, PAPER, Recipe
 from softcut.clustering.showing import ShowsClusters
 from softcut.clustering.storage import pack, unpack
 from softcut.device import choose_device
-from softcut.errors import ModelFileError, Note, NotFittedError
+from softcut.errors import Argument, ModelFileError, Note, NotFittedError
 from softcut.graph import Graph
 from softcut.io.model_files import CLASSIFIER, read_model, what_it_is, write_model
 from softcut.metrics import evidence
@@ -73,7 +73,8 @@ class GraphClustering(
     verbose : bool
         Print progress and notes.
     callbacks : sequence of callables, optional
-        Called with a :class:`softcut.training.Progress` every few iterations.
+        Called with a :class:`softcut.training.Progress` every few iterations. Where several numbers of clusters are
+        compared, those that have a method ``comparing(k, numbers)`` are told which one is looked at.
     recipe : Recipe, optional
         Every other constant (:class:`softcut.clustering.Recipe`), for ablations. None: the defaults.
 
@@ -159,7 +160,7 @@ class GraphClustering(
         self.fit_seconds_ = time.perf_counter() - began
         for doubt in self._doubts(fitted, task):
             self._note(doubt)
-            warnings.warn(str(doubt), stacklevel=2)
+            warnings.warn(doubt, stacklevel=2)
         return self
 
     def _task_recipe(self) -> Recipe:
@@ -170,8 +171,9 @@ class GraphClustering(
     def _task(self, nodes: int) -> Task:
         """The arguments, checked, for a graph with so many nodes."""
         recipe = self._task_recipe()
+        numbers = candidates_from(self.n_clusters, nodes, recipe)
         return Task(
-            numbers=candidates_from(self.n_clusters, nodes, recipe),
+            numbers=numbers,
             may_be_one=isinstance(self.n_clusters, str),
             recipe=recipe,
             seed=seed_from(self.random_state),
@@ -179,6 +181,7 @@ class GraphClustering(
             device=choose_device(self.device),
             tell=self._note,
             callback=self._tell_progress if self.callbacks or self.verbose else None,
+            comparing=lambda k: self._tell_number(k, numbers),
         )
 
     def _keep(self, fitted: Fitted, whole: Graph, task: Task) -> None:
@@ -208,32 +211,41 @@ class GraphClustering(
         features = float(fitted.evidence.features if told is None else told)
         if min(edges, features) < 0 < max(edges, features):
             less, more = ("features", "edges") if features < 0 else ("edges", "features")
-            said = f"the {less} explain less than it takes to describe them by cluster: "
-            self._note(Note("verdict_of", said, f"the verdict is that of the {more}.", source=more))
+            said = f"the {less} say nothing about these clusters: the verdict is that of the {more}."
+            self._note(Note("verdict_of", said, source=more))
 
     def _doubts(self, fitted: Fitted, task: Task) -> Iterator[Note]:
         """What speaks against taking the result for an answer."""
         used, k = len(np.unique(self.labels_)), self.n_clusters_
-        less = "than it takes to describe them: the graph may have no clusters"
+        less = "than it takes to describe them"
         if self.interrupted_:
             said = f"interrupted after {self.n_iter_} iterations; the result is what was learnt until then."
             yield Note("interrupted", said, iterations=self.n_iter_)
         if fitted.networks is not None and not fitted.networks.full:
             said = (
-                f"no clustering into {k} was found: every network left clusters empty, and {used} "
-                f"{'is' if used == 1 else 'are'} used; ask for fewer clusters, or give features that tell nodes apart."
+                f"only {used} of {k} clusters have nodes: so many were not found; ask for fewer "
+                "clusters, or give features that tell nodes apart."
             )
             yield Note("clusters_empty", said, used=used)
         elif used < k:
-            said = f"only {used} of {k} clusters are used; ask for fewer clusters."
+            said = f"only {used} of {k} clusters have nodes; ask for fewer clusters."
             yield Note("clusters_empty", said, used=used)
         if self.verdict_ == "none" and (k > 1 or len(task.numbers) > 1):
-            said = f"No number of clusters explains more {less}, and all nodes are in one."
-            yield Note("no_clusters", said if k == 1 else f"These clusters explain less {less}.")
+            none = f"No number of clusters explains more {less}, and all nodes are in one; if you know that there are "
+            weak = (
+                f"These clusters explain less {less}: the graph may have no clusters. Do not rely on them; "
+            )
+            auto = Argument("n_clusters", "auto")
+            if k == 1:
+                yield Note("no_clusters", none, "clusters, ask for their number or give features.")
+            elif isinstance(self.n_clusters, str):
+                yield Note("no_clusters", weak, "features of the nodes may tell more.")
+            else:
+                yield Note("no_clusters", weak, auto, " says whether another number is better.")
         elif len(self.replicas_) > 1 and used == k > 1 and self.agreement_ < task.recipe.low_agreement:
             said = (
-                f"restarts hardly agree (mean adjusted Rand index {self.agreement_:.2f}): the data do not decide "
-                "this clustering; try another number of clusters or other features."
+                f"restarts hardly agree ({self.agreement_:.2f} on a scale to 1): another seed would give other "
+                "clusters; try another number of clusters or other features."
             )
             yield Note("low_agreement", said, agreement=self.agreement_)
 
@@ -363,7 +375,10 @@ class GraphClustering(
         """One Graph (a batch, where several were given); the columns of a data frame are what `schema` says."""
         if X is not None and np.ndim(X) == 1:
             # A Pipeline passes its y in second place; features are always a matrix.
-            said = "the second argument is one-dimensional: it was taken for y, which is not used."
+            said = (
+                "the second argument has one dimension: it was taken for y (labels), which clustering does not use; "
+                "features (X) are a matrix."
+            )
             self._note(Note("y_not_used", said))
             X = None
         if X is None and isinstance(graph, tuple) and len(graph) == 2 and is_frame(graph[1]):
@@ -396,6 +411,13 @@ class GraphClustering(
         self.notes_.append(note)
         if self.verbose:
             print(note)
+
+    def _tell_number(self, k: int, numbers: Sequence[int]) -> None:
+        for callback in self.callbacks or ():
+            if hasattr(callback, "comparing"):
+                callback.comparing(k, numbers)
+        if self.verbose:
+            print(f"comparing {numbers[0]} to {numbers[-1]} clusters: {k}")
 
     def _tell_progress(self, progress: Progress) -> None:
         for callback in self.callbacks or ():
