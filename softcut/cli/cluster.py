@@ -256,9 +256,7 @@ def write_results(
         plot_clustering(folder / "clusters.png", graph, labels, **shown)
 
 
-def _close(
-    metrics: dict[str, Any], summary: Summary, output: Output, start: float, verbose: bool
-) -> None:
+def _close(metrics: dict[str, Any], summary: Summary, output: Output, start: float, verbose: bool) -> None:
     """What was found, and where it is; `verbose`: with every score."""
     show_summary(summary)
     facts = []

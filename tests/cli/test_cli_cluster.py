@@ -97,9 +97,7 @@ def test_cluster_writes_labels_with_names(done, people, tmp_path):
     assert title > next(i for i, line in enumerate(lines) if line.startswith("cluster 2"))
     facts = shown_facts(out)
     assert float(facts.pop("seconds")) < 1000 and 0 < metrics["seconds"]["read"] < 1000
-    numbers = {
-        name: f"{metrics[name.replace(' ', '_')]:.2f}" for name in ("normalised cut", "modularity")
-    }
+    numbers = {name: f"{metrics[name.replace(' ', '_')]:.2f}" for name in ("normalised cut", "modularity")}
     assert facts == {"clusters used": "3 of 3", **numbers}
     written = [*(f"people-clusters/{f}" for f in files), "m.json", "m.safetensors"]
     assert lines[-1] == "Written: " + ", ".join(written)
