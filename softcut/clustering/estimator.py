@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import time
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,13 +13,14 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin
 
 from softcut.clustering.arguments import batch_size_from, candidates_from, recipe_from, seed_from
+from softcut.clustering.doubts import doubts
 from softcut.clustering.fitting import Fitted, Task, fit
 from softcut.clustering.model import PlacedModel, features_by_name, notes_of_columns
 from softcut.clustering.recipe import DEFAULT, PAPER, Recipe
 from softcut.clustering.showing import ShowsClusters
 from softcut.clustering.storage import pack, unpack
 from softcut.device import choose_device
-from softcut.errors import Argument, ModelFileError, Note, NotFittedError
+from softcut.errors import ModelFileError, Note, NotFittedError
 from softcut.graph import Graph
 from softcut.io.model_files import CLASSIFIER, read_model, what_it_is, write_model
 from softcut.metrics import evidence
@@ -158,7 +159,7 @@ class GraphClustering(
         for note in notes_of_columns(whole, task.recipe.paper):
             self._note(note)
         self.fit_seconds_ = time.perf_counter() - began
-        for doubt in self._doubts(fitted, task):
+        for doubt in doubts(fitted, task):
             self._note(doubt)
             warnings.warn(doubt, stacklevel=2)
         return self
@@ -213,41 +214,6 @@ class GraphClustering(
             less, more = ("features", "edges") if features < 0 else ("edges", "features")
             said = f"the {less} say nothing about these clusters: the verdict is that of the {more}."
             self._note(Note("verdict_of", said, source=more))
-
-    def _doubts(self, fitted: Fitted, task: Task) -> Iterator[Note]:
-        """What speaks against taking the result for an answer."""
-        used, k = len(np.unique(self.labels_)), self.n_clusters_
-        less = "than it takes to describe them"
-        if self.interrupted_:
-            said = f"interrupted after {self.n_iter_} iterations; the result is what was learnt until then."
-            yield Note("interrupted", said, iterations=self.n_iter_)
-        if fitted.networks is not None and not fitted.networks.full:
-            said = (
-                f"only {used} of {k} clusters have nodes: so many were not found; ask for fewer "
-                "clusters, or give features that tell nodes apart."
-            )
-            yield Note("clusters_empty", said, used=used)
-        elif used < k:
-            said = f"only {used} of {k} clusters have nodes; ask for fewer clusters."
-            yield Note("clusters_empty", said, used=used)
-        if self.verdict_ == "none" and (k > 1 or len(task.numbers) > 1):
-            none = f"No number of clusters explains more {less}, and all nodes are in one; if you know that there are "
-            weak = (
-                f"These clusters explain less {less}: the graph may have no clusters. Do not rely on them; "
-            )
-            auto = Argument("n_clusters", "auto")
-            if k == 1:
-                yield Note("no_clusters", none, "clusters, ask for their number or give features.")
-            elif isinstance(self.n_clusters, str):
-                yield Note("no_clusters", weak, "features of the nodes may tell more.")
-            else:
-                yield Note("no_clusters", weak, auto, " says whether another number is better.")
-        elif len(self.replicas_) > 1 and used == k > 1 and self.agreement_ < task.recipe.low_agreement:
-            said = (
-                f"restarts hardly agree ({self.agreement_:.2f} on a scale to 1): another seed would give other "
-                "clusters; try another number of clusters or other features."
-            )
-            yield Note("low_agreement", said, agreement=self.agreement_)
 
     def fit_predict(self, graph: Any, X: Any = None, y: Any = None) -> np.ndarray:
         """Fit, and return the labels."""
