@@ -144,7 +144,9 @@ def _cluster(
         "verdict": verdict_of(metrics),
         "text": f"{graph.num_nodes:,} nodes in {metrics['clusters_used']:.0f} clusters, found in "
         f"{est.fit_seconds_:.1f} seconds.",
-        "notes": [worded(note) for note in est.notes_ if not isinstance(note, Detail)],
+        "notes": [
+            worded(note) for note in est.notes_ if note not in graph.notes and not isinstance(note, Detail)
+        ],
         "files": ["labels.csv", "clusters.csv", "report.html"],
     }
 
