@@ -19,6 +19,7 @@ __all__ = [
     "Argument",
     "DataError",
     "DependencyError",
+    "Detail",
     "FileFormatError",
     "GraphError",
     "ModelFileError",
@@ -91,11 +92,19 @@ class Note(Sentence):
         return note
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _note, (self.code, self.pieces, self.values)
+        return _note, (type(self), self.code, self.pieces, self.values)
 
 
-def _note(code: str, pieces: tuple[str | Argument, ...], values: dict[str, Any]) -> Note:
-    return Note(code, *pieces, **values)
+class Detail(Note):
+    """A note on how something was done: nothing is wrong and nothing need be done. Printed only where asked for.
+
+    >>> isinstance(Detail("large_graph", "medians are those of a sample."), Note)
+    True
+    """
+
+
+def _note(kind: type[Note], code: str, pieces: tuple[str | Argument, ...], values: dict[str, Any]) -> Note:
+    return kind(code, *pieces, **values)
 
 
 class SoftcutError(Exception):

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from softcut import Graph, provenance
-from softcut.errors import Argument, GraphError, Note, ParameterError, Sentence
+from softcut.errors import Argument, Detail, GraphError, Note, ParameterError, Sentence
 from softcut.files import atomic_json, atomic_write
 from softcut.io import read_features, read_graph
 
@@ -93,3 +93,9 @@ def test_a_failed_write_leaves_the_old_file(tmp_path):
         atomic_write(tmp_path / "a.json", half)
     assert json.loads((tmp_path / "a.json").read_text()) == [1]
     assert [p.name for p in tmp_path.iterdir()] == ["a.json"]
+
+
+def test_details_stay_details_when_they_are_sent_to_another_process():
+    for made in (Note("a", "b ", Argument("missing", "zero"), n=1), Detail("a", "b")):
+        again = pickle.loads(pickle.dumps(made))
+        assert (type(again), again, again.code, again.values) == (type(made), made, "a", made.values)

@@ -12,7 +12,7 @@ import typer
 from softcut.cli.console import TrainingBar, err, note, say_written, show_facts, show_summary, spoken_warnings
 from softcut.cli.output import Device, ModelOut, OutFolder, Output, Overwrite, Place
 from softcut.cli.reading import OptionalGraphFile, ReadGraph, reads_a_graph
-from softcut.errors import DependencyError, ParameterError, require
+from softcut.errors import DependencyError, Detail, ParameterError, require
 from softcut.files import atomic_json
 from softcut.graph import Graph
 
@@ -32,6 +32,9 @@ Position = Annotated[
     ),
 ]
 _SIZES = 8  # clusters whose sizes are printed
+Verbose = Annotated[
+    bool, typer.Option("--verbose", "-v", help="Also say how it was done, with every score to four digits.")
+]
 RESULT_FILES = (
     "labels.csv",
     "labels.parquet",
@@ -80,6 +83,7 @@ def cluster(
             help="Also write the graph with clusters and colours: .graphml, .gexf (Gephi) or .json."
         ),
     ] = None,
+    verbose: Verbose = False,
     report: Annotated[
         bool, typer.Option("--report", help="Also write report.html, a page to look at the clusters in.")
     ] = False,
@@ -142,9 +146,9 @@ def cluster(
             estimator.save(models.staged / model_out.name)
         if exported is not None and export is not None:
             write_graph(data, exported.staged / export.name, labels=estimator.labels_)
-    _close(metrics, summary, output, start)
+    _close(metrics, summary, output, start, verbose)
     for text in estimator.notes_:  # how it was found comes after what was found
-        if text not in said and text not in data.notes:
+        if text not in said and text not in data.notes and (verbose or not isinstance(text, Detail)):
             note(text)
     if estimator.interrupted_:
         raise SystemExit(130)
@@ -162,6 +166,7 @@ def predict(
     spreadsheet_safe: SpreadsheetSafe = False,
     plot: Plot = True,
     position: Position = None,
+    verbose: Verbose = False,
 ) -> None:
     """Cluster another graph with a saved model."""
     from softcut.clustering import GraphClustering
@@ -189,7 +194,7 @@ def predict(
     }
     with output:
         write_results(folder.staged, data, soft, labels, metrics, plot, spreadsheet_safe, position, summary)
-    _close(metrics, summary, output, start)
+    _close(metrics, summary, output, start, verbose)
 
 
 def cluster_counts(text: str) -> int | range | str:
@@ -261,11 +266,11 @@ def write_results(
         plot_clustering(folder / "clusters.png", graph, labels, **shown)
 
 
-def _close(metrics: dict[str, Any], summary: Summary, output: Output, start: float) -> None:
-    """What was found, and where it is."""
+def _close(metrics: dict[str, Any], summary: Summary, output: Output, start: float, verbose: bool) -> None:
+    """What was found, and where it is; `verbose`: with every score."""
     show_summary(summary)
     facts = []
-    if "verdict" in metrics:
+    if "verdict" in metrics and verbose:
         facts += [
             ("verdict", metrics["verdict"]),
             ("structure (nats explained per nat)", f"{metrics['structure']:.4f}"),
@@ -285,7 +290,9 @@ def _close(metrics: dict[str, Any], summary: Summary, output: Output, start: flo
         "evidence": "evidence (nats per nat of labels)",
         "agreement_of_replicas": "agreement of restarts (ARI)",
     }
-    facts += [(words, f"{metrics[key]:.4f}") for key, words in scores.items() if key in metrics]
+    scores = scores if verbose else {key: scores[key] for key in ("normalised_cut", "modularity")}
+    digits = 4 if verbose else 2  # metrics.json has all of them
+    facts += [(words, f"{metrics[key]:.{digits}f}") for key, words in scores.items() if key in metrics]
     if metrics.get("interrupted"):
         facts.append(("interrupted", f"after {metrics['iterations']} iterations"))
     facts.append(("seconds", f"{time.perf_counter() - start:.1f}"))

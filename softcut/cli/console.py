@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import inspect
 import shlex
 import sys
-import typing
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -23,8 +21,7 @@ from rich.progress import (
 )
 
 from softcut.errors import Argument, Sentence
-from softcut.io.options import Option
-from softcut.io.readers import read_graph
+from softcut.io.read_options import READ_OPTIONS, words_of
 from softcut.report.tables import Cell, Table, to_terminal
 
 if TYPE_CHECKING:  # loads torch, which `softcut --help` need not wait for
@@ -36,13 +33,6 @@ if TYPE_CHECKING:  # loads torch, which `softcut --help` need not wait for
 out = Console(highlight=False, width=None if sys.stdout.isatty() else 120)
 err = Console(stderr=True, highlight=False)
 
-# Arguments of `read_graph` that are options of the command line, with their defaults.
-READ_OPTIONS: dict[str, tuple[Option, Any]] = {
-    name: (option, inspect.signature(read_graph).parameters[name].default)
-    for name, hint in typing.get_type_hints(read_graph, include_extras=True).items()
-    for option in getattr(hint, "__metadata__", ())
-    if isinstance(option, Option)
-}
 # Parameters of the command that runs, by their names: those of the library's arguments.
 _parameters: dict[str, Any] = {}
 
@@ -67,9 +57,7 @@ def _option(argument: Argument) -> str:
     if value is ... or getattr(parameter, "is_flag", False):
         return parameter.secondary_opts[0] if value is False else name
     option, _ = READ_OPTIONS.get(argument.name, (None, None))
-    for word, meaning in option.words.items() if option else ():
-        value = word if value is meaning else value
-    values = value if isinstance(value, list) else [value]
+    values = words_of(value, option) if option else value if isinstance(value, list) else [value]
     return " ".join(f"{name} {shlex.quote(str(each))}" for each in values)
 
 
@@ -165,6 +153,17 @@ class TrainingBar:
             self._progress.update(self._task, description=text)
         else:
             self._console.print(text, markup=False, soft_wrap=True)
+
+    def comparing(self, k: int, numbers: Sequence[int]) -> None:
+        """A number of clusters is looked at, one of several."""
+        if not self._progress.disable:
+            self._progress.update(
+                self._task,
+                completed=list(numbers).index(k),
+                total=len(numbers),
+                description="comparing",
+                count=f"{k} clusters",
+            )
 
     def __call__(self, state: TrainingProgress) -> None:
         """An iteration of a clustering has ended: the mean losses of all networks."""

@@ -10,10 +10,11 @@ from typing import Annotated, Any, TypeAlias
 
 import typer
 
-from softcut.cli.console import READ_OPTIONS, err, note, reading_bar, worded
+from softcut.cli.console import err, note, reading_bar, worded
 from softcut.errors import Argument, Note, ParameterError, Sentence
 from softcut.graph import Graph
 from softcut.io.options import Option
+from softcut.io.read_options import READ_OPTIONS, meaning_of
 
 _FORMATS = (
     "Edge list (csv, tsv, txt, .gz, Parquet, .xlsx), GraphML, GEXF, GML, Pajek, JSON, .mtx, .npy, .npz, .h5ad"
@@ -41,7 +42,7 @@ def reads_a_graph(command: Callable[..., None]) -> Callable[..., None]:
     more = [_parameter(name, *declared) for name, declared in READ_OPTIONS.items()]
 
     def run(graph: Any, **given: Any) -> None:
-        options = {name: _value(given.pop(name), *declared) for name, declared in READ_OPTIONS.items()}
+        options = {name: meaning_of(given.pop(name), *declared) for name, declared in READ_OPTIONS.items()}
         if graph is None and options["features"] is None:
             raise ParameterError("name a file of edges, or features with --features.")
         named = {"named_after": graph or Path(options["features"])} if "named_after" in types else {}
@@ -65,15 +66,6 @@ def _parameter(name: str, option: Option, default: Any) -> inspect.Parameter:
         default=False if kind is bool else shown,
         annotation=Annotated[kind, written],
     )
-
-
-def _value(given: Any, option: Option, default: Any) -> Any:
-    """What an option says as a value of the argument."""
-    if given is None or given == [] or (given is False and True in option.words):
-        return default
-    if isinstance(given, list):
-        return next((option.words[word] for word in given if word in option.words), tuple(given))
-    return option.words.get(given.lower() if isinstance(given, str) else given, given)
 
 
 def _read(graph: Path | None, options: dict[str, Any]) -> Graph:

@@ -29,7 +29,7 @@ from softcut.clustering.kmeans import kmeans, squared_distances
 from softcut.clustering.networks import Networks, evidence_weights
 from softcut.clustering.prepare import Prepared, Tell
 from softcut.clustering.recipe import DEFAULT, Recipe
-from softcut.errors import Note
+from softcut.errors import Detail
 from softcut.ops import Operator, entropy
 from softcut.training import ReplicaNet
 
@@ -202,7 +202,7 @@ def merge(prepared: Prepared, networks: Networks, recipe: Recipe, seed: int, tel
         large = nodes.count > recipe.large
         if large:
             said = f"consensus found on {recipe.large:,} of {nodes.count:,} nodes; the others join the nearest centre."
-            tell(Note("consensus_on_a_sample", said, sample=recipe.large, nodes=nodes.count))
+            tell(Detail("consensus_on_a_sample", said, sample=recipe.large, nodes=nodes.count))
         consensus = Consensus.fit(
             nodes.sample(s, recipe.large),
             nodes.sample(rows, recipe.large),
@@ -226,12 +226,10 @@ def _select(networks: Networks, recipe: Recipe, tell: Tell) -> tuple[list[int], 
     count = len(replicas)
     lost = count - len(keep)
     if lost:
-        said = f"{lost} of {count} networks used fewer than {k} clusters and were left out."
+        said = f"{lost} of {count} networks found fewer than {k} clusters and did not count."
         if not keep:
-            said = (
-                f"all {lost} networks used fewer than {k} clusters; the one that used most of them was taken."
-            )
-        tell(Note("clusters_lost", said, networks=lost, of=count))
+            said = f"all {lost} networks found fewer than {k} clusters; the one that found most of them was taken."
+        tell(Detail("clusters_lost", said, networks=lost, of=count))
     if keep and recipe.select == "consensus":
         weights = evidence_weights(networks.evidence[keep], recipe.width).cpu()
         return [r for r, w in zip(keep, weights.tolist(), strict=True) if w > 0], weights[weights > 0]
@@ -258,7 +256,8 @@ def refine(prepared: Prepared, soft: Tensor, recipe: Recipe, tell: Tell) -> tupl
         nodes.total(torch.bincount(each, minlength=k)).count_nonzero() for each in (labels, after.argmax(1))
     )
     if now < before:
-        tell(Note("not_refined", "no refinement: it would have emptied a cluster."))
+        said = "nodes were not moved to the cluster that suits them best: that would have emptied a cluster."
+        tell(Detail("not_refined", said))
         return soft, None
     return after, refiner
 

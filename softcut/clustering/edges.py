@@ -11,7 +11,7 @@ eigenvectors see more. So there are starts of both kinds, and the one with most 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -26,13 +26,19 @@ from softcut.ops.information import edge_gain
 
 
 def edge_clusters(
-    op: CSR, ks: Sequence[int], random_state: int = 0, recipe: Recipe = DEFAULT, *, quick: bool = False
+    op: CSR,
+    ks: Sequence[int],
+    random_state: int = 0,
+    recipe: Recipe = DEFAULT,
+    *,
+    quick: bool = False,
+    at: Callable[[int], None] | None = None,
 ) -> dict[int, Tensor]:
     """For each K of `ks`, two or three clusterings [N, C] into at most K clusters, the one with most evidence first.
 
     Levels, positions and merges are found once for all K. Weights are counted in whole numbers, so devices differ by
     no more than the rounding of logarithms and eigenvectors. Nodes without edges get some cluster. `quick` makes one
-    clustering for each K, from groups that were joined: networks can begin with it.
+    clustering for each K, from groups that were joined: networks can begin with it. `at` is told each K in turn.
     """
     base, n = _Level.of(op), op.num_rows
     device = base.own.device
@@ -52,6 +58,8 @@ def edge_clusters(
         starts.append(_joined(base, groups, _random(random_state + 1), recipe))
     merges = [merge_steps(base.table(start, int(start.max()) + 1).cpu().numpy()) for start in starts]
     for k in searched:
+        if at is not None:
+            at(k)
         random = _random(random_state)
         labels = [
             torch.from_numpy(cut(steps, k)).to(device)[start]

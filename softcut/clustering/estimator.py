@@ -80,7 +80,8 @@ class GraphClustering(
     verbose : bool
         Print progress and notes.
     callbacks : sequence of callables, optional
-        Called with a :class:`softcut.training.Progress` every few iterations.
+        Called with a :class:`softcut.training.Progress` every few iterations. Where several numbers of clusters are
+        compared, those that have a method ``comparing(k, numbers)`` are told which one is looked at.
     recipe : Recipe, optional
         Every other constant (:class:`softcut.clustering.Recipe`), for ablations. None: the defaults.
 
@@ -165,9 +166,9 @@ class GraphClustering(
         for note in (*notes_of_columns(whole, task.recipe.paper), *(notes_of_edges(whole) if table else ())):
             self._note(note)
         self.fit_seconds_ = time.perf_counter() - began
-        for doubt in doubts(self, fitted, task):
+        for doubt in doubts(fitted, task):
             self._note(doubt)
-            warnings.warn(str(doubt), stacklevel=2)
+            warnings.warn(doubt, stacklevel=2)
         return self
 
     def _task_recipe(self) -> Recipe:
@@ -178,8 +179,9 @@ class GraphClustering(
     def _task(self, nodes: int) -> Task:
         """The arguments, checked, for a graph with so many nodes."""
         recipe = self._task_recipe()
+        numbers = candidates_from(self.n_clusters, nodes, recipe)
         return Task(
-            numbers=candidates_from(self.n_clusters, nodes, recipe),
+            numbers=numbers,
             may_be_one=isinstance(self.n_clusters, str),
             recipe=recipe,
             seed=seed_from(self.random_state),
@@ -187,6 +189,7 @@ class GraphClustering(
             device=choose_device(self.device),
             tell=self._note,
             callback=self._tell_progress if self.callbacks or self.verbose else None,
+            comparing=lambda k: self._tell_number(k, numbers),
         )
 
     def _keep(self, fitted: Fitted, whole: Graph, task: Task) -> None:
@@ -216,8 +219,8 @@ class GraphClustering(
         features = float(fitted.evidence.features if told is None else told)
         if min(edges, features) < 0 < max(edges, features):
             less, more = ("features", "edges") if features < 0 else ("edges", "features")
-            said = f"the {less} explain less than it takes to describe them by cluster: "
-            self._note(Note("verdict_of", said, f"the verdict is that of the {more}.", source=more))
+            said = f"the {less} say nothing about these clusters: the verdict is that of the {more}."
+            self._note(Note("verdict_of", said, source=more))
 
     def fit_predict(self, graph: Any, X: Any = None, y: Any = None) -> np.ndarray:
         """Fit, and return the labels."""
@@ -348,7 +351,10 @@ class GraphClustering(
         """One Graph (a batch, where several were given); the columns of a data frame are what `schema` says."""
         if X is not None and np.ndim(X) == 1:
             # A Pipeline passes its y in second place; features are always a matrix.
-            said = "the second argument is one-dimensional: it was taken for y, which is not used."
+            said = (
+                "the second argument has one dimension: it was taken for y (labels), which clustering does not use; "
+                "features (X) are a matrix."
+            )
             self._note(Note("y_not_used", said))
             X = None
         if X is None and isinstance(graph, tuple) and len(graph) == 2 and is_frame(graph[1]):
@@ -381,6 +387,13 @@ class GraphClustering(
         self.notes_.append(note)
         if self.verbose:
             print(note)
+
+    def _tell_number(self, k: int, numbers: Sequence[int]) -> None:
+        for callback in self.callbacks or ():
+            if hasattr(callback, "comparing"):
+                callback.comparing(k, numbers)
+        if self.verbose:
+            print(f"comparing {numbers[0]} to {numbers[-1]} clusters: {k}")
 
     def _tell_progress(self, progress: Progress) -> None:
         for callback in self.callbacks or ():

@@ -33,7 +33,7 @@ from softcut.clustering.prepare import (
     without,
 )
 from softcut.clustering.recipe import Recipe
-from softcut.errors import Note
+from softcut.errors import Detail, Note
 from softcut.graph import Graph
 from softcut.metrics import Evidence, Judge
 from softcut.ops import CSR
@@ -56,6 +56,7 @@ class Task:
     device: torch.device  # where to compute
     tell: Tell  # told what was decided
     callback: Callable[[Progress], None] | None = None  # told how the training goes on
+    comparing: Callable[[int], None] = lambda k: None  # told which of several numbers is looked at
 
 
 @dataclass(frozen=True)
@@ -83,7 +84,7 @@ def fit(whole: Graph, task: Task) -> Fitted:
     placed = reason is not None and graph.num_graphs == 1
     from_edges = placed and not task.recipe.paper
     if from_edges:
-        said = f"clusters found from the edges alone, without networks: {reason}."
+        said = f"the clusters come from the edges alone: {reason}."
         task.tell(Note("clusters_from", said, source="edges"))
     elif reason is None:
         task.tell(READS_FEATURES)
@@ -108,7 +109,8 @@ def _from_edges(graph: Graph, task: Task) -> Fitted:
     """Positions, groups, moves and merges; see :mod:`softcut.clustering.edges`."""
     op = at_most_one(CSR.from_graph(graph, device=task.device))
     judge = Judge(graph.adjacency, device=task.device)
-    clusters = edge_clusters(op, task.numbers, task.seed, task.recipe)
+    at = task.comparing if len(task.numbers) > 1 else None
+    clusters = edge_clusters(op, task.numbers, task.seed, task.recipe, at=at)
 
     def judged(k: int) -> Candidate:
         labels = clusters[k]
@@ -142,6 +144,7 @@ def _from_networks(graph: Graph, rule: str, task: Task) -> Fitted:
 
     def judged(k: int) -> Candidate:
         """What speaks for K, from a few networks; what they note is not told."""
+        task.comparing(k)
         trial = train_networks(
             prepared, k, few, seed, lambda note: None, batches=batches, edge_labels=edge_labels.get(k)
         )
@@ -213,19 +216,26 @@ def choose(
     others: list[int] = []
     if may_be_one and max(each["structure"] for each in candidates.values()) < 1:
         k = 1
-        said = f"1, because no number from {first} to {last} explains more than it takes to describe the clusters."
+        said = (
+            f"no division into {first} to {last} clusters explains more than it takes to describe: 1 cluster."
+        )
     elif best <= 0:
-        said = f"no number from {k} to {last} is better than another: restarts do not agree on any of them; "
-        said += f"{k} was taken."
+        said = (
+            f"no number of clusters from {k} to {last} stands out: each seed would divide the graph in another way. "
+            f"{k} was taken; give the number you want."
+        )
     else:
         others = [c for c in _peaks(candidates, recipe.supported) if c != k]
-        also = f"; also supported: {', '.join(map(str, others))}" if others else ""
+        also = f"; also plausible: {', '.join(map(str, others))}" if others else ""
+        said = f"{k} clusters fit best of {first} to {last}{also}."
+    kind = Detail if k == 1 else Note  # that there are none is said with the verdict
+    tell(kind("number_of_clusters", said, chosen=k, supported=others))
+    if best > 0:
         curve = ", ".join(f"{c}: {each['score'] / best:.2f}" for c, each in candidates.items())
         said = (
-            f"{k}{also}. Chosen from {first} to {last} by evidence and agreement of restarts "
-            f"(scores relative to the highest: {curve})."
+            f"evidence times agreement of restarts, by number of clusters, relative to the highest: {curve}."
         )
-    tell(Note("number_of_clusters", f"n_clusters: {said}", chosen=k, supported=others))
+        tell(Detail("scores_of_numbers", said))
     return k, candidates
 
 

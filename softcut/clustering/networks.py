@@ -14,7 +14,7 @@ from softcut.clustering.edges import edge_clusters
 from softcut.clustering.kmeans import assign, kmeans_restarts
 from softcut.clustering.prepare import Prepared, Tell
 from softcut.clustering.recipe import Recipe
-from softcut.errors import Note, ParameterError
+from softcut.errors import Detail, Note, ParameterError
 from softcut.graph import Graph
 from softcut.metrics import Evidence
 from softcut.metrics.features import presence
@@ -163,7 +163,7 @@ def _affordable(prepared: Prepared, k: int, recipe: Recipe, tell: Tell, batches:
         each = "" if batches is None else " per step"
         each = each if prepared.nodes.here == prepared.nodes.count else " per process"
         said = f"{most} networks instead of {recipe.networks}: {n:,} nodes{each}, to stay within memory and time."
-        tell(Note("fewer_networks", said, networks=most, wanted=recipe.networks))
+        tell(Detail("fewer_networks", said, networks=most, wanted=recipe.networks))
     return min(recipe.networks, most)
 
 
@@ -260,7 +260,7 @@ def make_batches(
     else:
         kind, parts = "random parts", Parts.random(graph.num_nodes, count, each, seed)
     said = f"trained on about {nodes:,} of {graph.num_nodes:,} nodes per step: {each} of {count:,} {kind}."
-    tell(Note("trained_in_batches", said, nodes=nodes, parts=count))
+    tell(Detail("trained_in_batches", said, nodes=nodes, parts=count))
     words = None
     if prepared.words is not None:
         assert parts.order is not None

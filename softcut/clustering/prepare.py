@@ -27,7 +27,7 @@ from softcut.clustering.node_features import (
     unit_rows,
 )
 from softcut.clustering.recipe import DEFAULT, Recipe
-from softcut.errors import GraphError, Note
+from softcut.errors import Detail, GraphError, Note
 from softcut.graph import Graph
 from softcut.metrics import Judge
 from softcut.metrics.features import presence
@@ -40,9 +40,9 @@ Measures = tuple[
     Tensor, Tensor, Tensor
 ]  # centre [F], longest row allowed and scale of features at one distance
 Tell = Callable[[Note], None]  # called with what was decided
-READS_FEATURES = Note(
+READS_FEATURES = Detail(
     "clusters_from",
-    "clusters found by networks that read the features of nodes and their neighbours.",
+    "the clusters come from the edges and the features.",
     source="features",
 )
 
@@ -190,7 +190,7 @@ def prepare(graph: Graph, recipe: Recipe, device: torch.device, tell: Tell) -> P
         what = "leading eigenvectors of the normalised adjacency"
         if local:
             what = "degrees in the neighbourhood of each node, which tell roles and not communities"
-        said = f"clusters found by networks that read structural features ({what}): {reason}."
+        said = f"{reason}: the networks read the structure of the graph instead ({what})."
         tell(Note("clusters_from", said, source="structure"))
         graph = graph.with_features(structural_features(graph, local=local))
     encoder, encoded = Encoder.fit(graph, recipe, structural=structural, device=device)
@@ -222,7 +222,7 @@ def left_out_of_large(recipe: Recipe) -> Note:
         f"more than {recipe.large:,} nodes: no network begins from clusters of the edges, medians and centres are "
         "those of a sample, and networks stop one by one."
     )
-    return Note("large_graph", said, large=recipe.large)
+    return Detail("large_graph", said, large=recipe.large)
 
 
 def featureless(graph: Graph) -> str | None:

@@ -199,7 +199,7 @@ def unpack(cls: type, tensors: dict[str, Tensor], meta: Mapping[str, Any]) -> An
     try:
         choose_device(est.device)
     except ParameterError:
-        said = f"the model was fitted with device={est.device!r}, which is not here: device='auto' is used."
+        said = f"the model was fitted on {est.device!r}, which this machine does not have: device='auto' is used."
         est._note(Note("device_not_here", said, device=est.device))
         est.device = "auto"
     est._task(LIMITS["n_clusters"])  # refuses what a fit would refuse

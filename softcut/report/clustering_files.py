@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import csv
+import io
+import zipfile
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -134,3 +136,14 @@ def write_segments(folder: Path, segmentation: Any) -> None:
     kind = np.uint8 if segmentation.n_segments <= 256 else np.uint16
     Image.fromarray(segmentation.labels.astype(kind)).save(folder / "labels.png")
     Image.fromarray(segmentation.overlay()).save(folder / "overlay.png")
+
+
+def write_cut_outs(path: Path, segmentation: Any) -> None:
+    """A zip archive of ``segment-0.png``, ``segment-1.png``, ...: each segment alone, the rest transparent."""
+    from PIL import Image
+
+    with zipfile.ZipFile(path, "w") as archive:  # PNG files are compressed already
+        for number, pixels in enumerate(segmentation.cut_outs()):
+            with io.BytesIO() as file:
+                Image.fromarray(pixels).save(file, "png", compress_level=1)  # many pixels: time counts
+                archive.writestr(f"segment-{number}.png", file.getvalue())

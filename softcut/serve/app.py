@@ -9,22 +9,17 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import re
 import shutil
 from collections.abc import AsyncIterator, Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-from softcut.errors import FileFormatError, ParameterError, SoftcutError, require
+from softcut.errors import SoftcutError, require
 from softcut.report.html_page import VIEW_SCRIPTS, page_environment, template_text
-from softcut.serve.jobs import Jobs
+from softcut.serve.examples import example_file, examples
+from softcut.serve.form import FEATURES, GRAPHS, PICTURES, most_fields, read_form, reading_fields, worded
+from softcut.serve.jobs import Job, Jobs
 
-_GRAPHS = (
-    *(".csv", ".tsv", ".txt", ".edges", ".edgelist", ".xlsx", ".graphml", ".gexf", ".gml", ".net", ".json"),
-    *(".mtx", ".npz"),
-)
-_PICTURES = (".png", ".jpg", ".jpeg", ".webp", ".bmp", ".tif", ".tiff")
-_FEATURES = (".csv", ".tsv", ".txt", ".xlsx", ".npy", ".npz")
 _STATIC = {**dict.fromkeys((*VIEW_SCRIPTS, "serve.js"), "text/javascript"), "page.css": "text/css"}
 _TYPES = {
     "labels.csv": "text/csv",
@@ -33,7 +28,9 @@ _TYPES = {
     "report.html": "text/html",
     "labels.png": "image/png",
     "overlay.png": "image/png",
+    "cut-outs.zip": "application/zip",
 }
+_SHOWN = ("views.json", "report.html")  # by the page itself; the other files are downloads
 _POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
@@ -47,7 +44,7 @@ _HEADERS = {
 }
 # The report of a graph brings its own policy; it stands alone and may ask the server for nothing.
 _REPORT_POLICY = "sandbox allow-scripts; frame-ancestors 'none'"
-_MOST_CLUSTERS = 100
+_MOST_ASKED = 50  # jobs that are asked for at once
 _TIDY_SECONDS = 30
 
 
@@ -63,9 +60,9 @@ def create_app(
     `hosts` are the names with ports under which the page may be asked for, `max_upload` the most bytes of an upload,
     `n_init` the networks of each fit (None: the estimator's).
     """
-    names = ("applications", "requests", "routing", "responses", "concurrency")
+    names = ("applications", "requests", "routing", "responses", "concurrency", "exceptions")
     modules = [require(f"starlette.{name}", "serve", "softcut serve") for name in names]
-    applications, requests, routing, responses, threads = modules
+    applications, requests, routing, responses, threads, exceptions = modules
     require("python_multipart", "serve", "softcut serve")
 
     def refused(sentence: str, code: int = 400) -> Any:
@@ -75,9 +72,14 @@ def create_app(
 
     async def index(request: Any) -> Any:
         page = page_environment().get_template("serve.html.j2")
-        accepted = ",".join((*_GRAPHS, ".gz", *_PICTURES))
         return responses.HTMLResponse(
-            page.render(accepted=accepted, features=",".join(_FEATURES), megabytes=max_upload // 10**6)
+            page.render(
+                accepted=",".join((*GRAPHS, ".gz", *PICTURES)),
+                features=",".join(FEATURES),
+                megabytes=max_upload // 10**6,
+                fields=list(reading_fields().values()),
+                examples=[example for example in examples() if _fits(example.file, max_upload)],
+            )
         )
 
     async def static(request: Any) -> Any:
@@ -86,19 +88,28 @@ def create_app(
             return refused("there is no such file.", 404)
         return responses.Response(template_text(name), media_type=_STATIC[name])
 
+    async def example(request: Any) -> Any:
+        content = example_file(request.path_params["name"])
+        if content is None:
+            return refused("there is no such example.", 404)
+        return responses.Response(content, media_type="application/octet-stream")
+
     async def create(request: Any) -> Any:
         folder: Path | None = None
         try:
             jobs.check_free()
             limited = requests.Request(request.scope, _limited(request.receive, max_upload))
-            async with limited.form(max_files=2, max_fields=4) as form:
+            async with limited.form(max_files=2, max_fields=most_fields()) as form:
                 folder = jobs.new_folder()
-                order = await threads.run_in_threadpool(_order, form, folder)
+                order = await threads.run_in_threadpool(read_form, form, folder)
+                about = {"file": order["file"], "clusters": str(form.get("k", "auto")).strip()}
             limits = {"n_init": n_init, "max_bytes": 4 * max_upload}
-            job = await threads.run_in_threadpool(jobs.start, folder, **order, **limits)
+            job = await threads.run_in_threadpool(jobs.start, folder, about, **order, **limits)
             folder = None
         except SoftcutError as error:
-            return refused(str(error), 413 if isinstance(error, _TooLarge) else 400)
+            return refused(worded(error.sentence), 413 if isinstance(error, _TooLarge) else 400)
+        except exceptions.HTTPException as error:
+            return refused(f"the form cannot be read: {error.detail.rstrip('.')}; reload the page.")
         finally:
             if folder is not None:
                 shutil.rmtree(folder, ignore_errors=True)
@@ -110,17 +121,21 @@ def create_app(
             return refused(gone, 404)
         since = request.query_params.get("since", "0")
         first = int(since) if since.isdecimal() and len(since) < 10 else 0
-        state = job.state  # read first: events that come meanwhile are sent next time
-        return responses.JSONResponse(
-            {"state": state, "events": job.events[first:], "error": job.error, "result": job.result}
-        )
+        known = _told(job)  # read first: events that come meanwhile are sent next time
+        more = {"events": job.events[first:], "error": job.error, "field": job.argument, "result": job.result}
+        return responses.JSONResponse({**known, **more})
+
+    async def known(request: Any) -> Any:
+        asked = request.query_params.getlist("id")[:_MOST_ASKED]
+        found = [job for job in map(jobs.get, asked) if job is not None]
+        return responses.JSONResponse({"jobs": [_told(job) for job in found]})
 
     async def file(request: Any) -> Any:
         job, name = jobs.get(request.path_params["id"]), request.path_params["name"]
         if job is None or job.state != "done" or name not in _TYPES or not (job.folder / name).is_file():
             return refused(gone, 404)
         headers = {"content-security-policy": _REPORT_POLICY} if name == "report.html" else {}
-        if name.startswith("labels"):
+        if name not in _SHOWN:
             headers["content-disposition"] = f'attachment; filename="{name}"'
         return responses.FileResponse(job.folder / name, media_type=_TYPES[name], headers=headers)
 
@@ -148,13 +163,25 @@ def create_app(
         routes=[
             route("/", index),
             route("/static/{name}", static),
+            route("/examples/{name}", example),
             route("/jobs", create, methods=["POST"]),
+            route("/jobs", known),
             route("/jobs/{id}", show),
             route("/jobs/{id}", cancel, methods=["DELETE"]),
             route("/jobs/{id}/{name}", file),
         ],
     )
     return _Guard(app, hosts)
+
+
+def _told(job: Job) -> dict[str, Any]:
+    """What a list of jobs says about one."""
+    return {"id": job.id, "state": job.state, **job.about}
+
+
+def _fits(name: str, max_upload: int) -> bool:
+    """Whether an example may be sent."""
+    return len(example_file(name) or b"") < max_upload
 
 
 def _limited(receive: Callable[[], Any], most: int) -> Callable[[], Any]:
@@ -172,45 +199,6 @@ def _limited(receive: Callable[[], Any], most: int) -> Callable[[], Any]:
         return message
 
     return limited
-
-
-def _order(form: Any, folder: Path) -> dict[str, Any]:
-    """Save the uploaded files and read the fields of the form."""
-    file = _saved(form.get("file"), folder, (*_GRAPHS, *_PICTURES), "file")
-    if file is None:
-        raise ParameterError("no file was sent: drop in an edge list or a picture.")
-    features = _saved(form.get("features"), folder, _FEATURES, "features")
-    if features == file:
-        raise ParameterError("the graph and its features have the same file name; rename one of them.")
-    k, seed = str(form.get("k", "auto")).strip(), str(form.get("seed", "0")).strip()
-    if k != "auto" and not (k.isdecimal() and 1 <= int(k[:9]) <= _MOST_CLUSTERS):
-        raise ParameterError(
-            f"the number of clusters must be 'auto' or from 1 to {_MOST_CLUSTERS}, got {k[:20]!r}."
-        )
-    if not (seed.isdecimal() and int(seed[:11]) < 2**32):
-        raise ParameterError(f"the seed must be a whole number from 0 to 2^32 - 1, got {seed[:20]!r}.")
-    n_clusters = k if k == "auto" else int(k)
-    picture = file.lower().endswith(_PICTURES)
-    return {
-        "file": file,
-        "picture": picture,
-        "features": features,
-        "n_clusters": n_clusters,
-        "seed": int(seed),
-    }
-
-
-def _saved(upload: Any, folder: Path, endings: tuple[str, ...], field: str) -> str | None:
-    """Write an uploaded file under its own name, without anything that means something to a file system."""
-    if upload is None or isinstance(upload, str) or not upload.filename:
-        return None
-    name = re.sub(r"[^A-Za-z0-9._ -]", "_", re.split(r"[/\\]", upload.filename)[-1]).strip(" .")[-80:]
-    bare = name.lower().removesuffix(".gz")
-    if not bare.endswith(endings) or bare in endings:
-        raise FileFormatError(f"{field}: {name or 'the file'} must end in one of {', '.join(endings)}.")
-    with (folder / name).open("wb") as target:
-        shutil.copyfileobj(upload.file, target)
-    return name
 
 
 class _Guard:

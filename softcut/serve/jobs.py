@@ -22,15 +22,18 @@ from softcut.errors import ParameterError
 class Job:
     """One upload and what became of it: `state` is "running", "done", "failed" or "cancelled".
 
-    `events` is what its process told, in order, `error` a sentence where it failed, `result` what was found.
+    `about` is what a list of jobs says about it. `events` is what its process told, in order, `error` a sentence where
+    it failed, `argument` the field of the form that the sentence is about, `result` what was found.
     """
 
     id: str
     folder: Path
+    about: dict[str, str] = field(default_factory=dict)
     process: Any = None
     state: str = "running"
     events: list[tuple[Any, ...]] = field(default_factory=list)
     error: str = ""
+    argument: str = ""
     result: dict[str, Any] = field(default_factory=dict)
     seen: float = field(default_factory=time.monotonic)
 
@@ -39,8 +42,8 @@ class Jobs:
     """All jobs of a server, of which `most_running` may run at once; their files are gone after :meth:`close`."""
 
     most_kept = 20  # finished jobs whose results are kept; the oldest go first
-    idle_seconds = 1800.0  # results that nobody has asked for during so long are removed
-    abandoned_seconds = 300.0  # a running job that nobody has asked about for so long is ended and removed
+    # Jobs that nobody has asked about for so long are ended and removed: a closed page may be opened again.
+    idle_seconds = 1800.0
 
     def __init__(self, most_running: int = 4) -> None:
         self.most_running = most_running
@@ -77,11 +80,11 @@ class Jobs:
                 f"{running} jobs are running, as many as may; try again when one of them is done."
             )
 
-    def start(self, folder: Path, **order: Any) -> Job:
+    def start(self, folder: Path, about: dict[str, str] | None = None, **order: Any) -> Job:
         """Start a job on the files of a folder of :meth:`new_folder`; `order` is what `softcut.serve.worker` takes."""
         # All jobs that may run at once share the processors.
         order["threads"] = max(1, (os.cpu_count() or 1) // self.most_running)
-        job = Job(folder.name, folder)
+        job = Job(folder.name, folder, about or {})
         with self._lock:
             self.check_free()
             self._jobs[job.id] = job
@@ -122,8 +125,7 @@ class Jobs:
         now = time.monotonic()
         jobs = sorted(self._jobs.values(), key=lambda job: job.seen)
         finished = [job for job in jobs if job.state != "running"]
-        limit = {True: self.abandoned_seconds, False: self.idle_seconds}
-        old = [job for job in jobs if now - job.seen > limit[job.state == "running"]]
+        old = [job for job in jobs if now - job.seen > self.idle_seconds]
         for job in [*old, *finished[: max(0, len(finished) - self.most_kept)]]:
             self.remove(job.id)
 
@@ -149,7 +151,7 @@ def _listen(job: Job, receiver: Connection) -> None:
             if kind == "done":
                 job.result = values[0]
             elif kind == "failed":
-                job.error = values[0]
+                job.error, job.argument = values
             else:
                 job.events.append((kind, *values))
     if job.state != "running":

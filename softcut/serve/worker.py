@@ -12,6 +12,7 @@ import signal
 import sys
 import traceback
 import warnings
+from collections.abc import Sequence
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
@@ -19,13 +20,14 @@ from typing import Any
 import torch
 
 from softcut.clustering import GraphClustering
-from softcut.errors import SoftcutError
+from softcut.errors import Detail, SoftcutError
 from softcut.io import read_graph
 from softcut.report.clustering_files import (
     clustered_part,
     clustering_metrics,
     verdict_of,
     write_clusters,
+    write_cut_outs,
     write_labels,
     write_segments,
 )
@@ -37,6 +39,7 @@ from softcut.report.html_clustering import (
     graph_view,
 )
 from softcut.report.html_summary import summary_view
+from softcut.serve.form import worded
 from softcut.training import Progress
 
 _PIXELS = 20_000_000
@@ -55,7 +58,9 @@ def run_process(folder: Path, order: dict[str, Any], sender: Connection) -> None
 
 
 def work(sender: Connection, picture: bool = False, **order: Any) -> None:
-    """Do a job and tell how it goes: ("progress", ...) often, then ("done", summary) or ("failed", sentence).
+    """Do a job and tell how it goes: ("read", notes), ("comparing", K, first, last) and ("progress", ...) often.
+
+    At the end comes ("done", summary) or ("failed", sentence, field of the form that it is about).
 
     Reads from and writes to the current folder, so that messages name files as people know them. `order` has the
     arguments of :func:`_cluster` or, for a picture, of :func:`_segment`.
@@ -66,37 +71,53 @@ def work(sender: Connection, picture: bool = False, **order: Any) -> None:
             done = _segment(**order) if picture else _cluster(sender, **order)
         sender.send(("done", done))
     except SoftcutError as error:
-        sender.send(("failed", str(error)))
+        sender.send(("failed", worded(error.sentence), error.argument or ""))
     except MemoryError:
-        sender.send(("failed", "the memory is full; a smaller file needs less."))
+        sender.send(("failed", "the memory is full; a smaller file needs less.", ""))
     except Exception:
         traceback.print_exc(file=sys.stderr)
-        sender.send(("failed", "something went wrong here, not in the file; the terminal shows what."))
+        sender.send(("failed", "something went wrong here, not in the file; the terminal shows what.", ""))
     finally:
         sender.close()
+
+
+class _Teller:
+    """A callback of the estimator that tells how far it is; trainings are counted."""
+
+    def __init__(self, sender: Connection) -> None:
+        self._sender, self._training, self._last = sender, 0, 0
+
+    def comparing(self, k: int, numbers: Sequence[int]) -> None:
+        """A number of clusters is looked at, one of several."""
+        self._sender.send(("comparing", k, min(numbers), max(numbers)))
+
+    def __call__(self, progress: Progress) -> None:
+        self._training += progress.iteration <= self._last
+        self._last = progress.iteration
+        losses = float(progress.cut.mean()), float(progress.ortho.mean())
+        self._sender.send(("progress", self._training, progress.iteration, progress.iterations, *losses))
 
 
 def _cluster(
     sender: Connection,
     file: str,
-    n_clusters: int | str,
+    n_clusters: int | str | range,
     features: str | None = None,
     seed: int = 0,
+    reading: dict[str, Any] | None = None,
     n_init: int | None = None,
     max_bytes: int = 2**28,
 ) -> dict[str, Any]:
-    """Cluster a graph; `max_bytes` are the most that a compressed file may unpack to."""
-    graph = read_graph(file, features=features, max_bytes=max_bytes)
-    sender.send(("read", "; ".join(graph.notes)))
-    phase, last = 0, 0
+    """Cluster a graph, or the nearest rows of features where they are the file.
 
-    def tell(progress: Progress) -> None:
-        nonlocal phase, last
-        phase, last = phase + (progress.iteration <= last), progress.iteration
-        losses = float(progress.cut.mean()), float(progress.ortho.mean())
-        sender.send(("progress", phase, progress.iteration, progress.iterations, *losses))
-
-    est = GraphClustering(n_clusters, n_init=n_init, random_state=seed, device="cpu", callbacks=[tell])
+    `reading` has options of `read_graph`, `max_bytes` are the most a compressed file unpacks to.
+    """
+    edges = None if file == features else file
+    graph = read_graph(edges, features=features, max_bytes=max_bytes, **(reading or {}))
+    sender.send(("read", [worded(note) for note in graph.notes]))
+    est = GraphClustering(
+        n_clusters, n_init=n_init, random_state=seed, device="cpu", callbacks=[_Teller(sender)]
+    )
     est.fit(graph)
     metrics = clustering_metrics(file, graph, est)
     summary = est.summary()
@@ -121,11 +142,12 @@ def _cluster(
     return {
         "kind": "graph",
         "clusters": est.n_clusters_,
-        "verdict": f"{verdict_of(metrics)} Structure {est.structure_:.2f}: nats explained for each nat that the "
-        "clusters take.",
-        "text": f"{graph.num_nodes:,} nodes in {metrics['clusters_used']:.0f} clusters; normalised cut "
-        f"{metrics['normalised_cut']:.3f}, evidence {metrics['evidence']:.3f}, {est.fit_seconds_:.1f} seconds.",
-        "notes": est.notes_,
+        "verdict": verdict_of(metrics),
+        "text": f"{graph.num_nodes:,} nodes in {metrics['clusters_used']:.0f} clusters, found in "
+        f"{est.fit_seconds_:.1f} seconds.",
+        "notes": [
+            worded(note) for note in est.notes_ if note not in graph.notes and not isinstance(note, Detail)
+        ],
         "files": ["labels.csv", "clusters.csv", "report.html"],
     }
 
@@ -144,11 +166,12 @@ def _segment(file: str, n_clusters: int | str, seed: int = 0, **others: Any) -> 
             )
     segments = segment_image(file, n_clusters, random_state=seed, device="cpu")
     write_segments(Path(), segments)
+    write_cut_outs(Path("cut-outs.zip"), segments)
     height, width = segments.labels.shape
     return {
         "kind": "picture",
         "clusters": segments.n_segments,
         "text": f"{width} x {height} pixels in {segments.n_segments} segments.",
-        "notes": segments.notes,
-        "files": ["labels.png", "overlay.png"],
+        "notes": [worded(note) for note in segments.notes],
+        "files": ["overlay.png", "cut-outs.zip", "labels.png"],
     }

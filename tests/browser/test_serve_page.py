@@ -89,8 +89,63 @@ def test_a_job_can_be_cancelled(open_page, address):
     page.fill("input[name=k]", "40")
     page.click("#start")
     page.locator("#cancel").wait_for()
-    page.locator("#state", has_text="Reading").or_(page.locator("#state", has_text="Read:")).wait_for()
+    page.locator("#state", has_text="Reading").or_(page.locator("#state", has_text="Preparing")).wait_for()
     page.click("#cancel")
     page.locator("#state", has_text="Cancelled.").wait_for()
     assert page.is_enabled("#start")
     open_page.complaints.clear()  # a question that was on its way finds the job gone
+
+
+def test_an_example_runs_at_a_click_and_a_reload_or_a_new_tab_finds_it_again(open_page, address):
+    page = open_page(address)
+    page.get_by_role("button", name="Friends", exact=True).click()
+    page.locator("#views canvas").first.wait_for(timeout=120_000)
+    assert "friends.csv" in page.text_content("#understood")  # what was read stays
+    said = page.text_content("#summary")
+    page.reload()
+    page.locator("#views canvas").first.wait_for()
+    assert page.text_content("#summary") == said and "friends.csv" in page.text_content("#understood")
+    page.goto("about:blank")
+    page.goto(address)  # as a new tab: no job in the address
+    page.locator("#views canvas").first.wait_for()
+    assert page.text_content("#summary") == said
+    assert page.locator("#jobs li").count() == 1
+    page.click("#jobs button")
+    page.locator("#earlier").wait_for(state="hidden")
+    assert page.is_hidden("#result") and "#" not in page.url
+
+
+def test_a_range_shows_which_number_it_is_at(open_page, address):
+    page = open_page(address)
+    page.evaluate(
+        """() => { window.said = [];
+        new MutationObserver(() => window.said.push(document.querySelector("#state").textContent))
+            .observe(document.querySelector("#state"), { childList: true, characterData: true, subtree: true }); }"""
+    )
+    lines = "".join(f"{a},{(a * b) % 997}\n" for a in range(997) for b in (3, 5, 7))
+    choose(page, "many.csv", lines.encode())
+    page.fill("input[name=k]", "2-9")
+    page.click("#start")
+    page.locator("#views canvas").first.wait_for(timeout=120_000)
+    said = page.evaluate("window.said")
+    assert any(text.startswith("Comparing 2 to 9 clusters: at ") for text in said)
+
+
+def test_a_failed_reading_opens_the_field_that_helps(open_page, address):
+    page = open_page(address)
+    choose(page, "g.csv", b"source,target\n0,1\n1,2\n0,2\n")
+    table = {
+        "name": "<b>x.csv",
+        "mimeType": "text/csv",
+        "buffer": b"id,age,<img src=x>\n0,3,1\n1,,1\n2,5,1\n",
+    }
+    page.set_input_files("input[name=features]", table)
+    page.fill("input[name=k]", "2")
+    page.click("#start")
+    page.locator("#problem").wait_for(timeout=60_000)
+    assert "'missing: zero'" in page.text_content("#problem")
+    assert page.evaluate("document.activeElement.name") == "missing"
+    page.select_option("select[name=missing]", "zero")
+    page.click("#start")
+    page.locator("#views canvas").first.wait_for(timeout=120_000)
+    assert page.locator("#read img").count() == page.locator("#jobs b").count() == 0  # names are text

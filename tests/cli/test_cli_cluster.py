@@ -98,12 +98,8 @@ def test_cluster_writes_labels_with_names(done, people, tmp_path):
     assert title > next(i for i, line in enumerate(lines) if line.startswith("cluster 2"))
     facts = shown_facts(out)
     assert float(facts.pop("seconds")) < 1000 and 0 < metrics["seconds"]["read"] < 1000
-    same = {name: name.replace(" ", "_") for name in ("normalised cut", "modularity", "balance")}
-    same |= {"structure (nats explained per nat)": "structure"}
-    same |= {"evidence (nats per nat of labels)": "evidence"}
-    same |= {"agreement of restarts (ARI)": "agreement_of_replicas"}
-    numbers = {name: f"{metrics[key]:.4f}" for name, key in same.items()}
-    assert facts == {"verdict": metrics["verdict"], "clusters used": "3 of 3", **numbers}
+    numbers = {name: f"{metrics[name.replace(' ', '_')]:.2f}" for name in ("normalised cut", "modularity")}
+    assert facts == {"clusters used": "3 of 3", **numbers}
     written = [*(f"people-clusters/{f}" for f in files), "m.json", "m.safetensors"]
     assert lines[-1] == "Written: " + ", ".join(written)
 
@@ -164,10 +160,25 @@ def test_columns_that_say_where_nodes_are_drawn(done, refused, ring, monkeypatch
     assert "--position must name columns of the features, got 'height'; there are 'salary', 'age'." in said
 
 
+def test_verbose_shows_every_score(done, ring):
+    out, _ = done(*ring, "--verbose", "--out", "all")
+    metrics, facts = metrics_of("all"), shown_facts(out)
+    del facts["seconds"]
+    same = {name: name.replace(" ", "_") for name in ("normalised cut", "modularity", "balance")}
+    same |= {"structure (nats explained per nat)": "structure"}
+    same |= {"evidence (nats per nat of labels)": "evidence"}
+    same |= {"agreement of restarts (ARI)": "agreement_of_replicas"}
+    numbers = {name: f"{metrics[key]:.4f}" for name, key in same.items()}
+    used = f"{metrics['clusters_used']} of {metrics['n_clusters']}"
+    assert facts == {"verdict": metrics["verdict"], "clusters used": used, **numbers}
+
+
 def test_cluster_without_features_says_so(done, ring):
     _, err = done(*ring, "-k", "auto")
-    assert "clusters found from the edges alone, without networks: no features were given." in err
-    assert "n_clusters: " in err
+    assert "the clusters come from the edges alone: no features were given." in err
+    assert "relative to the highest" not in err
+    _, err = done(*ring, "-k", "auto", "--verbose", "--overwrite")
+    assert "relative to the highest" in err or "explains more than it takes" in err
 
 
 def test_the_command_in_the_report_can_be_pasted(done, here, monkeypatch):
@@ -237,7 +248,8 @@ def test_metrics_hold_what_was_warned_about(done, tmp_path):
     _, err = done("cluster", "g.csv", "-k", 2, *QUICK, "--out", "o")
     metrics = metrics_of("o")
     (warned,) = (text for text in metrics["notes"] if "the graph may have no clusters" in text)
-    assert err.count(warned) == 1
+    assert warned.endswith("n_clusters='auto' says whether another number is better.")
+    assert err.count(warned.replace("n_clusters='auto'", "--clusters auto")) == 1
     assert metrics["verdict"] == "none" and metrics["structure"] < 1
     assert metrics["replicas"] == 0  # found from the edges, without networks
     assert "20 nodes, 190 edges" in metrics["reading"]

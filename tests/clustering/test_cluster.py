@@ -37,7 +37,7 @@ def test_finds_planted_communities(graph, fitted):
     sizes = np.bincount(fitted.labels_)
     assert len(sizes) == 3 and (sizes[:-1] >= sizes[1:]).all(), "clusters are numbered by size"
     assert fitted.notes_ == [
-        "clusters found by networks that read the features of nodes and their neighbours.",
+        "the clusters come from the edges and the features.",
         "features taken for 60 words",
     ]
     assert len(fitted.replicas_) == 6 and fitted.n_features_in_ == 60 and fitted.fit_seconds_ > 0
@@ -106,7 +106,7 @@ def test_a_few_columns_of_noise_do_not_hide_communities(columns):
     x = rng.normal(40, 10, (90, columns))
     est = sc.GraphClustering(3, n_init=12).fit(sp.csr_array((edges + edges.T).astype(float)), x)
     assert adjusted_rand_score(y, est.labels_) > 0.9
-    assert any(note.startswith("the features explain less") for note in est.notes_)
+    assert any(note.startswith("the features say nothing about these clusters") for note in est.notes_)
 
 
 # ------------------------------------------------------------------------------------------ edges alone
@@ -117,7 +117,7 @@ def test_without_features_clusters_come_from_the_edges(graph):
     same = bare.with_features(np.ones((bare.num_nodes, 2)))
     for given, why in ((bare, "no features were given"), (same, "all nodes")):
         est = sc.GraphClustering(3, random_state=7).fit(given)
-        assert est.notes_[0].startswith(f"clusters found from the edges alone, without networks: {why}")
+        assert est.notes_[0].startswith(f"the clusters come from the edges alone: {why}")
         assert adjusted_rand_score(bare.y, est.labels_) > 0.8
         op = CSR.from_graph(bare)
         labels = edge_clusters(op, [3], 7)[3]
@@ -202,6 +202,28 @@ def test_callbacks_and_interrupt(graph):
         est.fit(graph)
     assert seen[-1] == 25 and est.interrupted_ and est.n_iter_ == 25
     assert est.labels_.shape == (200,)
+
+
+@pytest.mark.parametrize("features", [True, False])
+def test_callbacks_are_told_which_number_of_clusters_is_compared(graph, features, capsys):
+    class Told:
+        def __init__(self):
+            self.numbers = []
+
+        def comparing(self, k, numbers):
+            self.numbers.append((k, tuple(numbers)))
+
+        def __call__(self, progress):
+            pass
+
+    graph = graph if features else graph.with_features(None)
+    told, options = Told(), {"n_init": 2, "max_iter": 3, "verbose": True}
+    sc.GraphClustering(range(2, 5), callbacks=[told, lambda progress: None], **options).fit(graph)
+    assert told.numbers == [(k, (2, 3, 4)) for k in (2, 3, 4)]
+    assert "comparing 2 to 4 clusters: 3" in capsys.readouterr().out.splitlines()
+    told.numbers.clear()
+    sc.GraphClustering(3, callbacks=[told], **options).fit(graph)
+    assert told.numbers == []  # a single number is compared with none
 
 
 def test_verbose_prints_and_quiet_does_not(graph, capsys):

@@ -331,7 +331,9 @@ def test_a_refinement_that_empties_a_cluster_is_left_out(monkeypatch):
     after = torch.eye(4)[torch.minimum(labels, torch.tensor(1))]
     monkeypatch.setattr(Refiner, "apply", lambda self, *arguments: after)
     assert refine(prepared, soft, Recipe(), notes.append) == (soft, None)
-    assert notes == ["no refinement: it would have emptied a cluster."]
+    assert notes == [
+        "nodes were not moved to the cluster that suits them best: that would have emptied a cluster."
+    ]
     after = torch.eye(4)[2 - labels]
     kept, refiner = refine(prepared, soft, Recipe(), notes.append)
     assert kept is after and refiner is not None and len(notes) == 1

@@ -343,7 +343,9 @@ def test_a_graph_without_features_gets_positions(tmp_path):
     assert (manifest.columns, manifest.vocabulary) == (32, 0)
     (found,) = trained(tmp_path / "parts", QUICK, 1)
     assert found.evidence == pytest.approx(evidence(GRAPH.with_features(None), found.labels))
-    assert found.notes[0].startswith("clusters found by networks that read structural features")
+    assert found.notes[0].startswith(
+        "the nodes have no features: the networks read the structure of the graph"
+    )
     assert found.notes[0].values == {"source": "structure"} and found.notes[1].code == "no_edge_starts"
 
 

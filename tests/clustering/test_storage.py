@@ -124,7 +124,7 @@ def test_a_model_of_a_device_that_is_not_here(load):
     meta["params"]["device"] = "cuda:99"
     again = load(tensors, meta)
     assert again.device == "auto"
-    said = "the model was fitted with device='cuda:99', which is not here: device='auto' is used."
+    said = "the model was fitted on 'cuda:99', which this machine does not have: device='auto' is used."
     assert again.notes_[-1] == said and again.notes_[-1].code == "device_not_here"
     np.testing.assert_array_equal(again.predict(data), est.labels_)
 

@@ -110,6 +110,18 @@ def test_the_overlay_mixes_image_and_colours_and_draws_borders():
     refuses(ParameterError, "opacity must be from 0 to 1", divided.overlay, 2.0)
 
 
+def test_cut_outs_are_the_image_inside_a_segment_and_transparent_elsewhere():
+    divided = sc.segment_image(IMAGE, 4)
+    cut = list(divided.cut_outs())
+    assert len(cut) == divided.n_segments
+    for number, pixels in enumerate(cut):
+        rows, columns = np.nonzero(divided.labels == number)
+        box = np.s_[rows.min() : rows.max() + 1, columns.min() : columns.max() + 1]
+        inside = divided.labels[box] == number
+        assert np.array_equal(pixels[..., 3], 255 * inside)
+        assert np.array_equal(pixels[..., :3], IMAGE[box] * inside[..., None])
+
+
 @pytest.mark.parametrize(
     ("image", "options", "said"),
     [

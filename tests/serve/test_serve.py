@@ -1,7 +1,6 @@
 """The local page: who may ask, what may be sent, and what becomes of jobs and their files."""
 
 import asyncio
-import json
 import multiprocessing
 import os
 import sys
@@ -13,10 +12,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from unittest.mock import Mock, call
 
-import numpy as np
 import pytest
-from helpers.csv_files import write_csv
-from PIL import Image
 
 pytest.importorskip("starlette")
 pytest.importorskip("httpx")
@@ -26,12 +22,11 @@ with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # it would rather have another HTTP library
     from starlette.testclient import TestClient, WebSocketDenialResponse
 
-from softcut.datasets import attributed_communities
 from softcut.errors import ParameterError, SoftcutError
-from softcut.metrics.summary import VERDICTS
+from softcut.io.read_options import READ_OPTIONS
 from softcut.serve import jobs as serve_jobs
-from softcut.serve import worker as serve_worker
 from softcut.serve.app import _limited, create_app
+from softcut.serve.examples import example_file, examples
 from softcut.serve.jobs import Job, Jobs
 
 EDGES = b"source,target\n" + b"".join(b"%d,%d\n" % (i, (i + 1) % 12) for i in range(12))
@@ -63,7 +58,8 @@ def held():
 def jobs(monkeypatch, held):
     def fake(folder, order, sender):
         with sender:
-            sender.send(("read", order))
+            k = order["n_clusters"]
+            sender.send(("read", {**order, "n_clusters": [min(k), max(k)] if isinstance(k, range) else k}))
             if order["n_clusters"] == 7:
                 held.wait(20)
             if not folder.exists():
@@ -104,7 +100,7 @@ def finished(client, name, state="done"):
 
 def test_a_job_from_upload_to_labels(client, jobs, monkeypatch):
     monkeypatch.setattr("os.cpu_count", lambda: 8)
-    same = {"seed": 7, "n_init": None, "max_bytes": 400_000, "threads": 4}
+    same = {"seed": 7, "reading": {}, "n_init": None, "max_bytes": 400_000, "threads": 4}
     for file, k, picture in (("Photo.PNG", "auto", True), ("ring.csv.gz", "100", False)):
         answer = send(client, file, k=k, seed="7")
         assert answer.status_code == 201
@@ -123,13 +119,13 @@ def test_a_job_from_upload_to_labels(client, jobs, monkeypatch):
     for other in ("ring.csv.gz", "labels.png"):  # not a result; not made
         assert client.get(f"/jobs/{name}/{other}").status_code == 404
     order = {"file": ("g.csv", EDGES), "features": ("x.csv", b"1")}
-    answer = client.post("/jobs", files=order, data={"seed": 2**32 - 1, "a": 1, "b": 1, "c": 1})
+    answer = client.post("/jobs", files=order, data={"seed": 2**32 - 1, "weight": "w"})
     read = finished(client, answer.json()["id"])["events"][0][1]
     assert (read["features"], read["n_clusters"], read["seed"]) == ("x.csv", "auto", 2**32 - 1)
     monkeypatch.setattr("os.cpu_count", lambda: None)
     read = finished(client, send(client).json()["id"])["events"][0][1]
     assert (read["seed"], read["threads"]) == (0, 1)
-    for files, fields in ((3, 1), (1, 5)):
+    for files, fields in ((3, 1), (1, 200)):
         parts = [("file", ("a.csv", EDGES))] * files
         answer = client.post("/jobs", files=parts, data={f"f{i}": "1" for i in range(fields)})
         assert answer.status_code == 400
@@ -172,15 +168,21 @@ def test_this_page_is_served_and_may_load_nothing_from_elsewhere(client):
 @pytest.mark.parametrize(
     ("name", "k", "seed", "said"),
     [
-        *((name, "2", "0", "must end in one of") for name in ("virus.exe", ".csv")),
+        *((name, "2", "0", "must end in one of") for name in ("virus.exe", ".csv", "a.parquet", "a.h5ad")),
         *(("a.csv", k, "0", "number of clusters") for k in ("many", "0", "101", "99999999999999999999")),
-        *(("a.csv", "2", seed, "seed") for seed in ("-1", "4294967296", "42949672950", "x")),
+        *(("a.csv", k, "0", "number of clusters") for k in ("000000002000", "007", "1" * 900)),
+        *(("a.csv", k, "0", "number of clusters") for k in ("12-2", "2-200", "2-")),
+        ("a.csv", "\u0663", "0", "number of clusters"),  # a digit of another script
+        ("a.csv", "1" * 5000, "0", "5,000 characters"),
+        ("a.png", "2-12", "0", "a picture takes one number"),
+        *(("a.csv", "2", seed, "seed") for seed in ("-1", "4294967296", "42949672950", "x", "00")),
+        ("a.csv", "2", "0" * 9 + "1" * 900, "seed"),
     ],
 )
 def test_bad_orders_are_one_sentence_and_leave_no_files(client, jobs, name, k, seed, said):
     answer = send(client, name, k=k, seed=seed)
     assert answer.status_code == 400
-    assert said in answer.json()["error"]
+    assert said in answer.json()["error"] and len(answer.json()["error"]) < 200
     for nothing in ({}, {"file": "a.csv"}):
         assert "no file was sent" in client.post("/jobs", data={"k": "2", **nothing}).json()["error"]
     same = {"file": ("a.csv", EDGES), "features": ("a.csv", b"1")}
@@ -250,18 +252,33 @@ def test_an_upload_may_have_so_many_bytes_and_no_more():
 def test_old_results_are_removed(jobs, monkeypatch):
     def add(count, state, age):
         for name in (f"{state} {age} {i}" for i in range(count)):
-            jobs._jobs[name] = Job(name, jobs._root / "none", None, state, seen=9000 - age)
+            jobs._jobs[name] = Job(name, jobs._root / "none", state=state, seen=9000 - age)
 
     monkeypatch.setattr(serve_jobs.time, "monotonic", lambda: 9000.0)
-    for state, *ages in (("running", 300.0, 300.5), ("done", 1800.0, 1800.5), ("failed", 5)):
+    for state, *ages in (("running", 1800.0, 1800.5), ("done", 1800.0, 1800.5), ("failed", 5)):
         for age in ages:
             add(1, state, age)
     jobs.tidy()
-    assert [*jobs._jobs] == ["running 300.0 0", "done 1800.0 0", "failed 5 0"]
+    assert [*jobs._jobs] == ["running 1800.0 0", "done 1800.0 0", "failed 5 0"]
     add(19, "done", 4)
     jobs.tidy()  # twenty results are kept, the oldest go first
     assert len(jobs._jobs) == 21 and "done 1800.0 0" not in jobs._jobs
     assert jobs.get("failed 5 0").seen == 9000 and jobs.get("nothing") is None
+
+
+def test_a_page_that_was_closed_finds_its_jobs_again(jobs, client, held):
+    done = send(client).json()["id"]
+    finished(client, done)
+    held.clear()
+    running = send(client, k="7").json()["id"]
+    jobs.get(running).seen -= jobs.idle_seconds - 60
+    jobs.tidy()
+    assert client.get("/jobs", params={"id": [running, "gone"]}).json()["jobs"] == [
+        {"id": running, "state": "running", "file": "ring.csv", "clusters": "7"}
+    ]
+    jobs.get(running).seen -= jobs.idle_seconds + 60
+    jobs.tidy()
+    assert jobs.get(running) is None and jobs.get(done) is not None
 
 
 @pytest.mark.parametrize("stubborn", [True, False])
@@ -287,106 +304,110 @@ def test_the_server_tidies_while_it_runs(jobs, monkeypatch):
 def test_a_job_that_dies_is_one_sentence(client, monkeypatch):
     monkeypatch.setattr(serve_jobs, "_work", lambda folder, order, sender: sender.close())
     assert "ended without a result" in finished(client, send(client).json()["id"], "failed")["error"]
-    monkeypatch.setattr(serve_jobs, "_work", lambda folder, order, sender: sender.send(("failed", "why.")))
+    monkeypatch.setattr(
+        serve_jobs, "_work", lambda folder, order, sender: sender.send(("failed", "why.", "k"))
+    )
     assert finished(client, send(client).json()["id"], "failed")["error"] == "why."
 
 
-# --------------------------------------------------------------------------- what a job does
+# --------------------------------------------------------------------------- the fields of reading
 
 
-def outcome(file, k, **order) -> list[tuple]:
-    """What a job tells."""
-    told: list[tuple] = []
-    sender = SimpleNamespace(send=told.append, close=lambda: None)
-    serve_worker.work(sender, file=file, n_clusters=k, **order)
-    return told
+def order_of(client, name="a.csv", **fields) -> dict:
+    """What a job is asked to do, by a form with these fields."""
+    answer = send(client, name, **fields)
+    assert answer.status_code == 201, answer.json()
+    return finished(client, answer.json()["id"])["events"][0][1]
 
 
-def failure(file, **order) -> str:
-    """The one sentence of a job that fails."""
-    ((kind, sentence),) = outcome(file, 2, **order)
-    assert kind == "failed"
-    return sentence
+def test_every_option_of_reading_is_a_field_of_the_page(client):
+    page = client.get("/").text
+    limits = {"max_bytes", "format"}  # those of the server hold
+    for name in set(READ_OPTIONS) - limits:
+        assert f'name="{name}"' in page
+    for word in ("error", "zero", "mean", "drop", "weighted", "unweighted"):
+        assert f">{word}</option>" in page
+    assert not any(f'name="{name}"' in page for name in limits)
 
 
-@pytest.mark.parametrize("features", [False, True])
-def test_work_clusters_a_graph(here, features):
-    graph = attributed_communities(60, 2, n_features=8, edge_signal=0.9, seed=0)
-    names = write_csv(graph, Path("g.csv"), Path("x.csv"), "<b>{}")
-    first, *progress, last = outcome("g.csv", 2, features="x.csv" if features else None, n_init=4)
-    assert first[0] == "read" and "g.csv" in first[1] and str(here) not in first[1]
-    assert [message[0] for message in progress] == ["progress"] * len(progress)
-    # The edges alone train nothing.
-    assert {message[1] for message in progress} == ({0} if features else set())
-    assert last[0] == "done" and last[1]["clusters"] == 2
-    rows = Path("labels.csv").read_text().splitlines()[1:]
-    assert {row.split(",")[0] for row in rows} <= set(names) and (len(rows) == 60 or not features)
-    assert last[1]["text"].startswith(f"{len(rows)} nodes in 2 clusters; normalised cut 0.")
-    report = Path("report.html").read_text()
-    (sentence,) = (s for s in VERDICTS.values() if last[1]["verdict"].startswith(f"{s} Structure "))
-    assert report.index(sentence) < report.index("clusters used")
-    assert ("Evidence of each distance" in report) is features
-    assert "<b>0" not in report
-    views = json.loads(Path("views.json").read_text())
-    assert [view["view"] for view in views] == [
-        "clusters",
-        "graph",
-        "groups",
-        "heat",
-        *(["dots"] if features else []),
-    ]
-    sizes = [row[1]["text"] for row in views[0]["data"]["rows"]]
-    assert [line.split(",")[1] for line in Path("clusters.csv").read_text().splitlines()[1:]] == sizes
-    assert last[1]["files"] == ["labels.csv", "clusters.csv", "report.html"]
+def test_fields_mean_what_the_options_of_the_command_line_mean(client):
+    several = next(name for name, (option, _) in READ_OPTIONS.items() if "*" in option.words)
+    reading = order_of(
+        client,
+        weight=" strength ",
+        missing="mean",
+        weighted="no",
+        self_loops="yes",
+        ids="none",
+        delimiter=" ",
+        source="",
+        **{several: 'city, "name, in full"'},
+    )["reading"]
+    assert reading == {
+        "weight": "strength",
+        "missing": "mean",
+        "weighted": False,
+        "self_loops": "keep",
+        several: ["city", "name, in full"],
+        "ids": False,
+        "delimiter": " ",
+    }
+    assert order_of(client, **{several: "*"}, missing="error")["reading"] == {several: True}
+    assert [order_of(client, k=k)["n_clusters"] for k in ("2-12", "2:12")] == [[2, 12], [2, 12]]
+    assert order_of(client, k="5\u20135")["n_clusters"] == 5
+    assert order_of(client, "g.gml", attributes="yes")["features"] == "attributes"
 
 
-def test_bad_files_are_one_sentence(here, capsys, monkeypatch):
-    Path("bad.csv").write_text("a,b\n1,2,3\n")
-    assert "bad.csv, line 2" in failure("bad.csv")
-    for error, said in ((MemoryError(), "memory is full"), (RuntimeError("secret"), "something went wrong")):
-        monkeypatch.setattr(serve_worker, "read_graph", Mock(side_effect=error))
-        sentence = failure("bad.csv")
-        assert said in sentence and "secret" not in sentence
-    assert "secret" in capsys.readouterr().err
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({"missing": "guess"}, "'missing' must be one of: error, zero, mean, drop; got 'guess'."),
+        ({"weighted": "maybe"}, "'weighted' must be one of"),
+        ({"self_loops": "drop"}, "'keep self loops' must be one of: ticked"),
+        ({"weight": "w" * 1001}, "'weight' has 1,001 characters"),
+        ({"weight": "a\nb"}, "cannot be shown"),
+        ({"max_bytes": "99999999999"}, "no field called 'max_bytes'"),
+        ({"format": "parquet"}, "no field called 'format'"),
+        ({"attributes": "no"}, "'node attributes' is ticked or not"),
+        ({f"x{i}": "1" for i in range(200)}, "the form cannot be read"),
+        ({"name": "a.png", "weight": "w"}, "'weight' is about graphs"),
+    ],
+)
+def test_each_field_is_checked_by_the_server_in_one_sentence(client, jobs, fields, said):
+    answer = send(client, **fields)
+    assert answer.status_code == 400 and said in answer.json()["error"]
+    assert not list(jobs._root.iterdir())
 
 
-def test_orders_have_defaults_and_each_training_is_a_phase_of_its_own(here, monkeypatch):
-    Image.new("1", (5000, 4000)).save("most.png")
-    Image.new("1", (6_666_667, 3)).save("more.png")
-    divide = Mock(side_effect=ParameterError("enough"))
-    monkeypatch.setattr("softcut.segment.segment_image", divide)
-    assert failure("most.png", picture=True) == "enough"
-    divide.assert_called_once_with("most.png", 2, random_state=0, device="cpu")
-    assert "more than 20,000,000" in failure("more.png", picture=True)
-    read = Mock(return_value=SimpleNamespace(notes=["a", "b"]))
-    monkeypatch.setattr(serve_worker, "read_graph", read)
-
-    def fit(k, *, callbacks, **settings):
-        assert (k, settings) == (2, {"n_init": None, "random_state": 0, "device": "cpu"})
-        for i in (1, 25, 25, 10):
-            callbacks[0](SimpleNamespace(iteration=i, iterations=30, cut=np.array([1, 2]), ortho=np.ones(2)))
-        raise ParameterError("enough")
-
-    monkeypatch.setattr(serve_worker, "GraphClustering", fit)
-    progress = [("progress", phase, i, 30, 1.5, 1.0) for phase, i in ((0, 1), (0, 25), (1, 25), (2, 10))]
-    assert outcome("g.csv", 2) == [("read", "a; b"), *progress, ("failed", "enough")]
-    read.assert_called_once_with("g.csv", features=None, max_bytes=2**28)
+def test_files_and_text_are_not_taken_for_each_other(client):
+    both = {"file": ("a.csv", EDGES), "features": ("x.csv", b"1")}
+    answer = client.post("/jobs", files=both, data={"attributes": "yes"})
+    assert "not both" in answer.json()["error"]
+    answer = client.post("/jobs", files={"file": ("a.csv", EDGES), "weight": ("w.csv", b"1")})
+    assert "takes text, not a file" in answer.json()["error"]
+    answer = client.post("/jobs", files={"file": ("a.png", b""), "features": ("x.csv", b"1")})
+    assert "a picture has no file of features" in answer.json()["error"]
 
 
-def test_pictures_are_segmented_and_bad_ones_are_one_sentence(here, monkeypatch):
-    pytest.importorskip("softcut.segment")
-    image = np.zeros((40, 60, 3), np.uint8)
-    image[:, 30:] = (250, 200, 0)
-    Image.fromarray(image).save("b.png")
-    ((kind, done),) = outcome("b.png", 2, picture=True)
-    assert kind == "done" and done["files"] == ["labels.png", "overlay.png"]
-    labels = np.asarray(Image.open("labels.png"))
-    assert (labels[:, :30] == labels[0, 0]).mean() > 0.9 and labels[0, 0] != labels[0, -1]
-    assert Image.open("overlay.png").size == (60, 40)
-    Path("a.png").write_bytes(b"no picture")
-    assert "a.png cannot be read as an image" in failure("a.png", picture=True)
-    monkeypatch.setattr(serve_worker, "_PIXELS", 100)
-    assert "60 x 40 pixels" in failure("b.png", picture=True)
+def test_features_may_be_sent_alone(client):
+    answer = client.post("/jobs", files={"features": ("x.csv", b"1")}, data={"n_neighbors": "5"})
+    order = finished(client, answer.json()["id"])["events"][0][1]
+    assert order["file"] == order["features"] == "x.csv" and order["reading"] == {"n_neighbors": 5}
+    alone = client.post("/jobs", data={"attributes": "yes"})
+    assert "no file was sent" in alone.json()["error"]
+
+
+def test_examples_are_files_of_the_server(client):
+    page = client.get("/").text
+    root = Path(__file__).parents[2]
+    for example in examples():
+        for name in filter(None, (example.file, example.features)):
+            content = client.get(f"/examples/{name}").content
+            assert content == example_file(name)
+            if name.endswith(".csv"):
+                assert content == (root / "examples" / name).read_bytes()  # those of the README
+                assert f'data-file="{example.file}"' in page
+    assert client.get("/examples/form.py").status_code == 404
 
 
 def test_jobs_are_processes_that_can_be_ended():

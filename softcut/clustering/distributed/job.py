@@ -16,7 +16,7 @@ from softcut.clustering.distributed.part import PartTask, SharedCheckpoint, prep
 from softcut.clustering.networks import Networks, Start, train_networks
 from softcut.clustering.prepare import READS_FEATURES, left_out_of_large
 from softcut.clustering.recipe import DEFAULT, PAPER, Recipe
-from softcut.errors import Note, ParameterError
+from softcut.errors import Detail, Note, ParameterError
 from softcut.io.part_files import Manifest, Part, open_part, read_manifest
 from softcut.training import Progress, ReplicaNet, TrainResult
 from softcut.training.mincut import run_task
@@ -153,16 +153,16 @@ def _checked(folder: str | Path, settings: DistributedSettings, size: int) -> tu
 
 def _first_notes(manifest: Manifest, recipe: Recipe) -> list[Note]:
     """What networks read and what is left out, known before the work."""
-    notes = [READS_FEATURES]
+    notes: list[Note] = [READS_FEATURES]
     if manifest.about.get("structural"):
         said = (
-            f"clusters found by networks that read structural features ({manifest.about['features']}): the graph has "
-            "none of its own. GraphClustering on one machine finds clusters of the edges alone instead."
+            "the nodes have no features: the networks read the structure of the graph instead "
+            f"({manifest.about['features']}). GraphClustering on one machine finds clusters of the edges alone."
         )
         notes = [Note("clusters_from", said, source="structure")]
     if manifest.nodes > recipe.large and not recipe.paper:
         notes.append(left_out_of_large(recipe))
     elif recipe.start == "clusters":
         said = "left out: networks that begin from clusters of the edges, which need the whole graph on one machine."
-        notes.append(Note("no_edge_starts", said))
+        notes.append(Detail("no_edge_starts", said))
     return notes

@@ -5,7 +5,8 @@
   const byId = (name) => document.getElementById(name);
   const form = byId("order"), drop = byId("drop");
   const COLOURS = ["#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#9600FF"];
-  let job = null; // the job that is shown; a new one, or leaving the page, removes it
+  const STORED = "softcut-jobs", MOST_STORED = 20;
+  let job = null; // the job that is shown
 
   function problem(sentence) {
     byId("problem").textContent = sentence;
@@ -24,10 +25,97 @@
     byId("cancel").hidden = !on;
   }
 
-  async function forget() {
-    const old = job;
+  // This browser remembers its jobs, so that a page that was closed finds them again; the server names no job by itself.
+  function stored() {
+    try {
+      const names = JSON.parse(localStorage.getItem(STORED) || "[]");
+      return Array.isArray(names) ? names.filter((name) => typeof name === "string") : [];
+    } catch { return []; }
+  }
+
+  function store(names) {
+    try { localStorage.setItem(STORED, JSON.stringify(names.slice(-MOST_STORED))); } catch { /* a private window */ }
+  }
+
+  async function remove(id) {
+    if (job === id) clear();
+    store(stored().filter((name) => name !== id));
+    await ask(`/jobs/${id}`, { method: "DELETE" }).catch(() => {});
+    await list();
+  }
+
+  // The jobs that still exist, the newest first.
+  async function list() {
+    const names = [...new Set([...stored(), ...(location.hash.length > 1 ? [location.hash.slice(1)] : [])])];
+    const query = names.map((name) => `id=${encodeURIComponent(name)}`).join("&");
+    const jobs = names.length ? (await ask(`/jobs?${query}`)).jobs : [];
+    store(jobs.map((one) => one.id));
+    jobs.reverse();
+    byId("earlier").hidden = !jobs.length;
+    byId("jobs").replaceChildren(...jobs.map((one) => {
+      const text = `${one.file}, clusters: ${one.clusters} (${one.state})`;
+      const button = make("button", { type: "button" }, "Remove");
+      button.addEventListener("click", () => remove(one.id));
+      return make("li", {}, make("a", { href: `#${one.id}` }, text), " ", button);
+    }));
+    return jobs;
+  }
+
+  // Nothing is shown; the job goes on.
+  function clear() {
     job = null;
-    if (old) await ask(`/jobs/${old}`, { method: "DELETE" }).catch(() => {});
+    busy(false);
+    problem("");
+    byId("state").textContent = "";
+    for (const name of ["read", "training", "result", "bar"]) byId(name).hidden = true;
+    if (location.hash) history.replaceState(null, "", location.pathname);
+  }
+
+  async function open(id) {
+    clear();
+    job = id;
+    history.replaceState(null, "", `#${id}`);
+    busy(true);
+    byId("state").textContent = "Reading …";
+    try {
+      await follow(id);
+    } catch (error) {
+      if (job === id) fail(error);
+    } finally {
+      if (job === id) busy(false);
+      await list().catch(() => {});
+    }
+  }
+
+  function fail(error) {
+    byId("state").textContent = "";
+    byId("bar").hidden = true;
+    problem(error.message);
+    const field = error.field && form.elements.namedItem(error.field);
+    if (!field) return;
+    if (byId("reading").contains(field)) byId("reading").open = true;
+    field.focus();
+  }
+
+  function tell(text, done, all) {
+    byId("state").textContent = text;
+    const bar = byId("bar");
+    bar.hidden = false;
+    if (all) { bar.max = all; bar.value = done; } else bar.removeAttribute("value");
+  }
+
+  function happened([kind, ...values]) {
+    if (kind === "read") {
+      byId("understood").replaceChildren(...values[0].map((note) => make("li", {}, note)));
+      byId("read").hidden = false;
+      tell("Preparing …");
+    } else if (kind === "comparing") {
+      const [k, first, last] = values;
+      tell(`Comparing ${first} to ${last} clusters: at ${k}.`, k - first, last - first + 1);
+    } else {
+      const [training, iteration, iterations] = values;
+      tell(`Training ${training + 1}: iteration ${iteration} of at most ${iterations}.`, iteration, iterations);
+    }
   }
 
   // Each training is a line; both losses have a panel.
@@ -56,11 +144,9 @@
       if (now.events.length) {
         events.push(...now.events);
         losses(events);
-        const last = events.at(-1);
-        if (last[0] === "read") byId("state").textContent = `Read: ${last[1]}. Preparing …`;
-        else byId("state").textContent = `Training ${last[1] + 1}: iteration ${last[2]} of at most ${last[3]}.`;
+        now.events.forEach(happened);
       }
-      if (now.state === "failed") throw new Error(now.error);
+      if (now.state === "failed") throw Object.assign(new Error(now.error), { field: now.field });
       if (now.state === "done") return show(id, now.result);
       await new Promise((wake) => setTimeout(wake, 250));
     }
@@ -68,13 +154,17 @@
 
   async function show(id, result) {
     byId("state").textContent = "Done.";
+    byId("bar").hidden = true;
     byId("verdict").textContent = result.verdict || "";
     byId("summary").textContent = result.text;
-    const links = { "labels.csv": "Labels (CSV)", "clusters.csv": "Clusters (CSV)", "labels.png": "Labels (PNG)", "report.html": "Whole report" };
+    const links = {
+      "labels.csv": "Labels (CSV)", "clusters.csv": "Clusters (CSV)", "report.html": "Whole report", "overlay.png": "Overlay (PNG)",
+      "cut-outs.zip": "Cut-outs (PNG, zipped)", "labels.png": "Labels (PNG)",
+    };
     byId("files").replaceChildren(...result.files.filter((name) => links[name]).flatMap((name) => {
       const link = make("a", { href: `/jobs/${id}/${name}` }, links[name]);
-      if (name !== "report.html") link.setAttribute("download", name);
-      else link.setAttribute("target", "_blank");
+      if (name === "report.html") link.setAttribute("target", "_blank");
+      else link.setAttribute("download", name);
       return [link, "  "];
     }));
     const box = byId("views");
@@ -95,28 +185,47 @@
 
   form.addEventListener("submit", async (event) => {
     event.preventDefault();
-    await forget();
-    problem("");
-    for (const name of ["training", "result"]) byId(name).hidden = true;
+    clear();
     byId("state").textContent = "Sending …";
     busy(true);
     try {
       const { id } = await ask("/jobs", { method: "POST", body: new FormData(form) });
-      job = id;
-      byId("state").textContent = "Reading …";
-      await follow(id);
+      store([...stored(), id]);
+      await open(id);
     } catch (error) {
-      byId("state").textContent = "";
-      problem(error.message);
-    } finally {
       busy(false);
+      fail(error);
     }
   });
   byId("cancel").addEventListener("click", async () => {
-    await forget();
+    if (job) await remove(job);
     byId("state").textContent = "Cancelled.";
-    busy(false);
   });
+
+  // An example goes through the form like any file.
+  async function filled(input, name) {
+    const files = new DataTransfer();
+    if (name) {
+      const answer = await fetch(`/examples/${name}`);
+      if (!answer.ok) throw new Error(`the example ${name} is not there.`);
+      files.items.add(new File([await answer.blob()], name));
+    }
+    input.files = files.files;
+  }
+  for (const button of byId("examples").querySelectorAll("button")) {
+    button.addEventListener("click", async () => {
+      if (byId("start").disabled) return;
+      form.reset();
+      try {
+        await filled(form.elements.file, button.dataset.file);
+        await filled(form.elements.features, button.dataset.features);
+      } catch (error) {
+        return fail(error);
+      }
+      form.elements.k.value = button.dataset.k;
+      form.requestSubmit();
+    });
+  }
   for (const name of ["dragover", "dragleave", "drop"]) {
     drop.addEventListener(name, (event) => {
       event.preventDefault();
@@ -124,7 +233,16 @@
       if (name === "drop" && event.dataTransfer.files.length) form.elements.file.files = event.dataTransfer.files;
     });
   }
-  window.addEventListener("pagehide", () => {
-    if (job) fetch(`/jobs/${job}`, { method: "DELETE", keepalive: true });
+  window.addEventListener("hashchange", () => {
+    const id = location.hash.slice(1);
+    if (id && id !== job) open(id);
   });
+  // After a reload the address names the job; a new page shows the newest there is.
+  list().then((jobs) => {
+    const wanted = location.hash.slice(1), found = jobs.find((one) => one.id === wanted) || jobs[0];
+    if (job) return;
+    if (found) open(found.id);
+    else if (wanted) clear();
+    if (wanted && found?.id !== wanted) byId("state").textContent = "The job of this address does not exist any more.";
+  }).catch(fail);
 })();
