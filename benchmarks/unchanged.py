@@ -80,7 +80,8 @@ for name, (layer, scales) in inputs.items():
 
 stopped = ReplicaNet(5, 3, [1, 2], dtype=torch.float64, scales=[0, 1])
 settings = TrainSettings(iterations=3000, lr=5e-2, tolerance=1e-3, patience=50, check_every=10)
-outcomes["iterations until it stops"] = np.array([train(stopped, inputs["dense, two scales"][0], op, settings).iterations])
+stopped_training = train(stopped, inputs["dense, two scales"][0], op, settings)
+outcomes["iterations until it stops"] = np.array([stopped_training.iterations])
 
 seeds = replica_seeds(0, 3)
 for name, clusterer in (("paper", paper_replicas), ("diffpool", diffpool_replicas)):
