@@ -66,7 +66,7 @@ def save_figure(fig: Any, path: str | Path, dpi: int = _DPI) -> Path:
     path = Path(path)
     kind = path.suffix.lstrip(".") or "png"
     with warnings.catch_warnings():
-        # A letter that the font does not have is drawn as a box, which says as much.
+        # A letter that the font does not have is drawn as a box; a warning would add nothing.
         warnings.filterwarnings("ignore", message="Glyph .* missing")
         return atomic_write(path, lambda file: fig.savefig(file, format=kind, dpi=dpi))
 
