@@ -186,8 +186,8 @@ def full(
     with clock("training"):
         result = train(net, DenseInput(z), op, settings_of(arguments), **given)
     with clock("labels"):
-        found = labels_of(net, z, device)
-    return before, found.cpu(), result
+        labels = labels_of(net, z, device)
+    return before, labels.cpu(), result
 
 
 def batches(
@@ -226,8 +226,8 @@ def batches(
             **given,
         )
     with clock("labels"):
-        found = labels_of(net, z, device)
-    return before, found, result
+        labels = labels_of(net, z, device)
+    return before, labels, result
 
 
 def empty_cache(device: torch.device) -> None:

@@ -170,7 +170,7 @@ def _status(name: str) -> int:
 
 @contextmanager
 def peak_memory(device: torch.device, measured: dict[str, Any]) -> Iterator[None]:
-    """Puts the peak of what the block uses into ``found["memory_bytes"]``."""
+    """Puts the peak of what the block uses into ``measured["memory_bytes"]``."""
     gc.collect()
     if device.type == "cuda":
         torch.cuda.empty_cache()

@@ -54,13 +54,13 @@ def measure(name: str, graph: Graph, k: int, seed: int, estimator: bool = False)
     for method in ("softcut", "leiden"):
         began = time.perf_counter()
         if method == "softcut":
-            found = clusters(graph, k, seed, estimator)
+            labels = clusters(graph, k, seed, estimator)
         else:
-            found = leiden(graph, k, random_state=seed)
+            labels = leiden(graph, k, random_state=seed)
         seconds = time.perf_counter() - began
         row[method] = {
-            "modularity": round(modularity(graph, found), 4),
-            "clusters_used": clusters_used(found),
+            "modularity": round(modularity(graph, labels), 4),
+            "clusters_used": clusters_used(labels),
             "seconds": round(seconds, 1),
         }
     return row | origin()

@@ -121,7 +121,7 @@ def prepare(*, slow: bool = True) -> dict[str, str | None]:
             problem = _pip(*arguments)
             if problem is not None:
                 raise SystemExit(f"softcut could not be installed into {FOLDER.name}: {problem}")
-    found: dict[str, str | None] = {}
+    problems: dict[str, str | None] = {}
     for peer in PEERS:
         problem = works(peer.module)
         if problem is not None and peer.slow and not slow:
@@ -134,5 +134,5 @@ def prepare(*, slow: bool = True) -> dict[str, str | None]:
                     break
             else:
                 problem = works(peer.module)
-        found[peer.name] = problem
-    return found
+        problems[peer.name] = problem
+    return problems

@@ -108,12 +108,12 @@ def main() -> None:
     titles = ("graph", "seconds, other", "here", "ratio", "peak MiB, other", "here", "ratio")
     print("{:12s} {:>14s} {:>8s} {:>6s} {:>16s} {:>8s} {:>6s}".format(*titles))
     for name in given.graph:
-        found: dict[str, list[dict[str, Any]]] = {which: [] for which in checkouts}
+        fits: dict[str, list[dict[str, Any]]] = {which: [] for which in checkouts}
         for _ in range(given.runs):  # in turns: what else the machine does is the same for both
             for which, checkout in checkouts.items():
-                found[which].append(fit(checkout, name, given.nodes, given.device))
-        row: dict[str, Any] = {"graph": name, "nodes": found["here"][0]["nodes"], "runs": given.runs}
-        for which, runs in found.items():
+                fits[which].append(fit(checkout, name, given.nodes, given.device))
+        row: dict[str, Any] = {"graph": name, "nodes": fits["here"][0]["nodes"], "runs": given.runs}
+        for which, runs in fits.items():
             medians = {key: round(statistics.median(run[key] for run in runs), 4) for key in MEASURED}
             row[which] = {"estimator": runs[0]["estimator"], **medians}
         row["ratio"] = {

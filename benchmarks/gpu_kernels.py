@@ -202,7 +202,7 @@ def order(bench: Bench) -> None:
 
 
 def crossover(bench: Bench) -> None:
-    """From which size on the kernels are faster than the embedding bag; as replays of a CUDA graph, as in training."""
+    """The size at which the kernels become faster than the embedding bag, replayed as a CUDA graph as in training."""
     from softcut.ops.kernels import use
     from softcut.ops.spmm import sparse_product
 

@@ -60,7 +60,7 @@ class Bench:
         """Of one call in the fastest round; a round is several calls, so that the GPU need not wait for Python."""
         for _ in range(self.warm):
             work()
-        found = []
+        times = []
         for _ in range(rounds or self.rounds):
             if CUDA:
                 start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
@@ -69,12 +69,12 @@ class Bench:
                     work()
                 end.record()
                 end.synchronize()
-                found.append(start.elapsed_time(end) / self.calls)
+                times.append(start.elapsed_time(end) / self.calls)
             else:
                 begin = time.perf_counter()
                 work()
-                found.append(1e3 * (time.perf_counter() - begin))
-        return min(found)
+                times.append(1e3 * (time.perf_counter() - begin))
+        return min(times)
 
     def peak(self, work: Callable[[], Any]) -> int:
         """Bytes that a call needs beyond what was there before it; 0 without a GPU."""

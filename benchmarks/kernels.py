@@ -17,12 +17,12 @@ from softcut.ops import CSRPattern, spmm
 def best(work: Callable[[], object], rounds: int = 7) -> float:
     """Milliseconds of the fastest round."""
     work()
-    found = []
+    seconds = []
     for _ in range(rounds):
         start = time.perf_counter()
         work()
-        found.append(time.perf_counter() - start)
-    return 1e3 * min(found)
+        seconds.append(time.perf_counter() - start)
+    return 1e3 * min(seconds)
 
 
 def main() -> None:

@@ -74,8 +74,8 @@ def measure(file: Path, reader: str, lines: int) -> dict[str, Any]:
         check=True,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
     )
-    found = json.loads(done.stdout)
-    return {**found, "lines_per_second": round(lines / found["seconds"])}
+    measured = json.loads(done.stdout)
+    return {**measured, "lines_per_second": round(lines / measured["seconds"])}
 
 
 def main() -> None:

@@ -53,7 +53,7 @@ def measure() -> dict[str, float]:
         "MinCutPool, K = 50": lambda: MinCutPool(FEATURES, 50, 16),
         "classifier, K = 50 and 25": lambda: GraphClassifier(FEATURES, 2, k=(50, 25)),
     }
-    found = {}
+    medians = {}
     for weighted in (False, True):
         batches = [make_batch(seed, weighted) for seed in range(BATCHES)]
         for name, make in models.items():
@@ -67,8 +67,8 @@ def measure() -> dict[str, float]:
                     loss = out.loss + (out.y if hasattr(out, "y") else out.x).sum()
                     loss.backward()
                     times.append(time.thread_time() - begin)
-            found[f"{name}{', weighted' if weighted else ''}"] = 1e3 * statistics.median(times)
-    return found
+            medians[f"{name}{', weighted' if weighted else ''}"] = 1e3 * statistics.median(times)
+    return medians
 
 
 def in_process(checkout: Path) -> dict[str, float]:

@@ -158,12 +158,12 @@ def dd_graphs(count: int, seed: int = 0) -> tuple[list[tuple[Any, Any]], str]:
     sizes = np.bincount(graph)
     first = np.concatenate([[0], sizes.cumsum()])
     others = rng.permutation(np.delete(np.arange(len(sizes)), sizes.argmax()))[: count - 1]
-    found = []
+    graphs = []
     for g in [int(sizes.argmax()), *others.tolist()]:
         inside = ends[:, graph[ends[0]] == g] - first[g]
         one_hot = label[first[g] : first[g + 1], None] == kinds
-        found.append((torch.from_numpy(one_hot.astype(np.float32)), torch.from_numpy(inside)))
-    return found, "DD"
+        graphs.append((torch.from_numpy(one_hot.astype(np.float32)), torch.from_numpy(inside)))
+    return graphs, "DD"
 
 
 def measure_memory(library: str, name: str, count: int, device: str) -> dict[str, Any]:

@@ -52,7 +52,7 @@ from softcut.paper import autoencoder
 from softcut.paper.citation import paper_replicas
 from softcut.training import ConvInput, DenseInput, ReplicaNet, TrainSettings, replica_seeds, train
 
-found = {}
+outcomes = {}
 graph = attributed_communities(n_nodes=120, n_clusters=3, n_features=40, seed=1)
 op = CSR.from_graph(graph, dtype=torch.float64)
 generator = torch.Generator().manual_seed(0)
@@ -75,38 +75,39 @@ for name, (layer, scales) in inputs.items():
             result = train(net, layer, op, settings, **given)
             said = objective if objective == "ratio_trace" else "mincut"
             key = f"{name}, {said}, {'given' if start else 'random'} start"
-            found[key + ": losses"] = np.stack([result.cut, result.ortho])
-            found[key + ": parameters"] = np.concatenate([p.detach().ravel().numpy() for p in net.parameters()])
+            outcomes[key + ": losses"] = np.stack([result.cut, result.ortho])
+            outcomes[key + ": parameters"] = np.concatenate([p.detach().ravel().numpy() for p in net.parameters()])
 
 stopped = ReplicaNet(5, 3, [1, 2], dtype=torch.float64, scales=[0, 1])
 settings = TrainSettings(iterations=3000, lr=5e-2, tolerance=1e-3, patience=50, check_every=10)
-found["iterations until it stops"] = np.array([train(stopped, inputs["dense, two scales"][0], op, settings).iterations])
+stopped_training = train(stopped, inputs["dense, two scales"][0], op, settings)
+outcomes["iterations until it stops"] = np.array([stopped_training.iterations])
 
 seeds = replica_seeds(0, 3)
 for name, clusterer in (("paper", paper_replicas), ("diffpool", diffpool_replicas)):
     s, _, result = clusterer(graph, 3, seeds, max_iter=50)
-    found[f"{name} clusterer: S"] = s.double().numpy()
-    found[f"{name} clusterer: losses"] = np.stack([result.cut, result.ortho])
-found["dmon clusterer: S"] = dmon_replicas(graph, 3, seeds, max_iter=50).double().numpy()
+    outcomes[f"{name} clusterer: S"] = s.double().numpy()
+    outcomes[f"{name} clusterer: losses"] = np.stack([result.cut, result.ortho])
+outcomes["dmon clusterer: S"] = dmon_replicas(graph, 3, seeds, max_iter=50).double().numpy()
 
 for method in autoencoder.METHODS:
     for decay in (False, True):
         settings = autoencoder.Settings(iterations=50, decay=decay)
         result = autoencoder.train_replicas(ring_graph(40), method, [0, 1, 2], settings)
         key = f"autoencoder, {method}, {'decaying' if decay else 'constant'} rate"
-        found[key + ": losses"] = np.array([result.mse, result.loss])
-        found[key + ": reconstruction"] = np.asarray(result.x, dtype=np.float64)
+        outcomes[key + ": losses"] = np.array([result.mse, result.loss])
+        outcomes[key + ": reconstruction"] = np.asarray(result.x, dtype=np.float64)
 early = autoencoder.Settings(iterations=300, patience=5, tolerance=1e-3)
 result = autoencoder.train_replicas(grid_graph(6, 6), "mincut", [0, 1, 2], early)
-found["autoencoder, stopped early"] = np.array([result.mse, result.best_iteration, result.iterations])
-np.savez(sys.argv[1], **found)
+outcomes["autoencoder, stopped early"] = np.array([result.mse, result.best_iteration, result.iterations])
+np.savez(sys.argv[1], **outcomes)
 """
 
 
 def measure(checkout: Path, adam: str) -> dict[str, np.ndarray]:
     """What the script finds with the package of a checkout."""
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder, "found.npz")
+        path = Path(folder, "outcomes.npz")
         root = str(checkout.resolve())
         words = [sys.executable, "-c", SCRIPT, str(path), adam, root]
         subprocess.run(words, env={**os.environ, "PYTHONPATH": root}, cwd=folder, check=True)

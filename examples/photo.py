@@ -17,10 +17,10 @@ import softcut as sc
 photo = sys.argv[1] if len(sys.argv) > 1 else data.astronaut()
 k = int(sys.argv[2]) if len(sys.argv) > 2 else 6
 
-found = sc.segment_image(photo, k)
-height, width = found.labels.shape
-print(f"{width} x {height} pixels, {len(found.region_labels)} regions, {found.n_segments} segments")
-for segment in range(found.n_segments):
-    print(f"segment {segment}: {(found.labels == segment).mean():.0%} of the photo")
+result = sc.segment_image(photo, k)
+height, width = result.labels.shape
+print(f"{width} x {height} pixels, {len(result.region_labels)} regions, {result.n_segments} segments")
+for segment in range(result.n_segments):
+    print(f"segment {segment}: {(result.labels == segment).mean():.0%} of the photo")
 
-Image.fromarray(found.overlay()).save("photo-segments.png")
+Image.fromarray(result.overlay()).save("photo-segments.png")

@@ -38,7 +38,7 @@ def run(
 ) -> Path:
     """Cluster the graphs with the default settings and keep what the views show; `command` is noted with them."""
     check_names(names, tuple(GRAPHS), "names")
-    found = []
+    rows = []
     for name in names:
         title, make, k = GRAPHS[name]
         graph = make()
@@ -59,7 +59,7 @@ def run(
             evidence_view(est.replicas_, "Evidence of each distance: a mark is a network, a bar the mean."),
         ]
         scores = evaluate(graph, est.labels_)
-        found.append(
+        rows.append(
             {
                 "dataset": name,
                 "title": title,
@@ -73,7 +73,7 @@ def run(
                 "views": [{"view": v.view, "caption": v.caption, "data": v.data} for v in views],
             }
         )
-    text = json.dumps(found, allow_nan=False, separators=(",", ":"), ensure_ascii=False)
+    text = json.dumps(rows, allow_nan=False, separators=(",", ":"), ensure_ascii=False)
     return atomic_write(Path(out) / VIEWS, (text + "\n").encode())
 
 

@@ -25,13 +25,13 @@ def in_checkout(site_path: str, root: Path) -> str:
 
 def targets(text: str, page: str, root: Path) -> dict[str, str]:
     """Links of a page to files of the checkout, and what they are called in the site."""
-    found = {}
+    names = {}
     folder = posixpath.dirname(in_checkout(page, root))
     for match in LINK.finditer(text):
         path = posixpath.normpath(posixpath.join(folder, match["target"]))
         if (root / path).is_file():
-            found[match["target"]] = path.removeprefix("docs/")
-    return found
+            names[match["target"]] = path.removeprefix("docs/")
+    return names
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:

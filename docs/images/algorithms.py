@@ -37,9 +37,9 @@ def connected(graph: sc.Graph) -> sc.Graph:
 def picture(graph: sc.Graph) -> np.ndarray:
     """Where nodes are drawn."""
     drawn = nx.from_scipy_sparse_array(graph.adjacency)
-    found = nx.kamada_kawai_layout(drawn)
-    found = nx.spring_layout(drawn, pos=found, seed=0, iterations=30, k=0.12)
-    return np.array([found[i] for i in range(graph.num_nodes)])
+    layout = nx.kamada_kawai_layout(drawn)
+    layout = nx.spring_layout(drawn, pos=layout, seed=0, iterations=30, k=0.12)
+    return np.array([layout[i] for i in range(graph.num_nodes)])
 
 
 def draw(axis: plt.Axes, graph: sc.Graph, place: np.ndarray, labels: np.ndarray, title: str) -> None:

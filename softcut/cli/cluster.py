@@ -263,7 +263,10 @@ def write_results(
     atomic_json(folder / "metrics.json", plain(metrics))
     if plot:
         shown: dict[str, Any] = {"title": metrics["graph"], "position": position, "summary": summary}
-        plot_clustering(folder / "clusters.png", graph, labels, **shown)
+        try:
+            plot_clustering(folder / "clusters.png", graph, labels, **shown)
+        except DependencyError as error:
+            note(f"no clusters.png: {error}")
 
 
 def _close(metrics: dict[str, Any], summary: Summary, output: Output, start: float, verbose: bool) -> None:

@@ -28,7 +28,7 @@ from softcut.clustering.networks import Replica
 from softcut.clustering.prepare import Encoder
 from softcut.clustering.recipe import EdgeRecipe, Recipe
 from softcut.device import choose_device
-from softcut.errors import ModelFileError, Note, ParameterError
+from softcut.errors import Detail, ModelFileError, Note, ParameterError
 from softcut.tables.kinds import WORD
 from softcut.tables.schema import TableSchema
 from softcut.training import ReplicaNet
@@ -38,8 +38,9 @@ _MOST_STEPS = 1_000  # of a propagation: a prediction ends
 # Attributes of a fitted estimator that are plain values.
 _FITTED = {
     **{"n_clusters_": int, "n_features_in_": int, "n_iter_": int, "structure_": float, "verdict_": str},
-    **{"agreement_": float, "converged_": bool, "interrupted_": bool, "fit_seconds_": float, "notes_": list},
+    **{"agreement_": float, "converged_": bool, "interrupted_": bool, "fit_seconds_": float},
 }
+_NOTES = {"Note": Note, "Detail": Detail}  # kept with code and text, without values
 _CANDIDATE = ("score", "structure", "agreement", "description_length")
 _ARRAYS = ("matrix", "kinds", "weight", "offset")  # of the projection of features
 _WHOLE = {"labels": -1, "encoder.kinds": 0}  # tensors of integers, and the least they hold
@@ -68,7 +69,7 @@ def pack(estimator: Any) -> tuple[dict[str, Tensor], dict[str, Any]]:
     )
     params, fitted = estimator.get_params(deep=False), {name: getattr(estimator, name) for name in _FITTED}
     fitted["agreement_"] = None if math.isnan(fitted["agreement_"]) else float(fitted["agreement_"])
-    fitted["notes_"] = [str(note) for note in fitted["notes_"]]
+    fitted["notes_"] = [[type(note).__name__, note.code, str(note)] for note in estimator.notes_]
     meta = {
         "class": type(estimator).__name__,
         "params": {k: _plain(v) for k, v in params.items() if k not in _NOT_KEPT},
@@ -155,6 +156,7 @@ def unpack(cls: type, tensors: dict[str, Tensor], meta: Mapping[str, Any]) -> An
     for name, wanted in _FITTED.items():
         value = math.nan if name == "agreement_" and fitted[name] is None else fitted[name]
         setattr(est, name, wanted(value))
+    est.notes_ = [_NOTES[kind](str(code), str(text)) for kind, code, text in fitted["notes_"]]
     est.schema_ = None if meta["schema"] is None else TableSchema.from_json(meta["schema"])
     soft, names, sizes = tensors["soft"], meta["feature_names_in_"], meta["graph_sizes"]
     n, k = soft.shape

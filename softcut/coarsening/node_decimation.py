@@ -20,7 +20,7 @@ from softcut.errors import GraphError, ParameterError, require
 _DENSE = 300  # components up to this size: all eigenvectors, exactly
 _COLUMNS = 512  # right-hand sides solved at a time
 _TOGETHER = 2_000  # dropped nodes of small groups that are solved for together
-_WALK_STEPS = 5_000  # steps of a kept node's walks, on average, past which groups are solved for after all
+_WALK_STEPS = 5_000  # with more steps than this in a kept node's walks, on average, groups are solved for
 _DIRECT = 2_000  # dropped neighbours of dropped nodes in a graph, up to which it is solved for exactly
 _PURPOSE = "NDP pooling of a graph this large"
 

@@ -88,8 +88,8 @@ def planted_graph(
         Of dense features: distance of the centres in units of the noise. Of words: the share that a node draws
         from the words of its community, between 0 and 1.
     words_per_node : float, optional
-        Sparse features instead, 0 and 1: the distinct words among so many that each node draws, from the Zipf
-        distribution of its community or from a common one.
+        Sparse features instead, 0 and 1: each node draws this many words from the Zipf distribution of its community
+        or from a common one, and words drawn twice count once.
     seed : int
         The same seed gives the same graph; a GPU draws other random numbers than a CPU.
     """

@@ -47,8 +47,8 @@ def name_of_data_set(name: str) -> str | None:
     ('cora', None)
     """
     key = _key(name)
-    found = (entry.info.name for entry in _entries().values() if key in (entry.info.name, *entry.aliases))
-    return next(found, None)
+    names = (entry.info.name for entry in _entries().values() if key in (entry.info.name, *entry.aliases))
+    return next(names, None)
 
 
 def available(root: str | os.PathLike[str] | None = None) -> list[DatasetInfo]:

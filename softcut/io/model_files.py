@@ -18,7 +18,7 @@ if TYPE_CHECKING:  # reading graphs need not load torch
     from torch import Tensor
 
 _FORMAT = "softcut-model"
-_VERSION = 7
+_VERSION = 8
 _DIGEST = "tensors_sha256"
 CLASSIFIER = "graph classification"  # the kind of those that classify graphs; others cluster nodes
 MAX_JSON_BYTES = 1 << 26  # of the JSON part: 64 MiB; raise it where larger models are meant

@@ -96,7 +96,7 @@ def entropy(sizes: Tensor) -> Tensor:
 
 
 def multinomial_complexity(categories: int, counts: Tensor) -> Tensor:
-    """What it costs to describe how `counts` things spread over so many categories: log C(K, n), in nats, float64.
+    """The cost of describing how `counts` things spread over K `categories`: log C(K, n), in nats, float64.
 
     C(K, n) is the sum of the largest likelihoods that a multinomial of K categories gives to any n things: its
     logarithm is the stochastic complexity, the nats by which a fitted table of counts looks better than it is. By the

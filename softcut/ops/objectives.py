@@ -45,7 +45,7 @@ from softcut.ops.numerics import (
 )
 from softcut.ops.operator import Operator, Sum
 
-# Below this entropy (nats) the evidence is divided by no less: a single cluster has none.
+# The evidence is divided by at least this entropy (nats): that of a single cluster is zero.
 _LEAST_ENTROPY = 1e-6
 
 
@@ -156,7 +156,7 @@ def _evidence(tables: ClusterTables) -> tuple[Tensor, ...]:
     sizes = tables.sizes
     # Divided by the entropy itself, it would be largest where that is next to 0.
     explained = safe_ratio(gain, sizes.sum(-1)) / entropy(sizes).clamp(min=_LEAST_ENTROPY) ** 0.5
-    # The evidence alone gives up a cluster that the features of a network do not show: sizes to hold on to keep it.
+    # The evidence alone empties clusters that the features of a network do not show; sizes to keep prevent it.
     return (-explained,) if tables.target is None else (-explained, orthogonality(tables.gram, tables.target))
 
 

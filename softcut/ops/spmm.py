@@ -219,7 +219,7 @@ def sparse_product(pattern: CSRPattern, val: Tensor | None, s: Tensor, scale: Te
         return _torch_product(pattern, val, s)
     scale = scale.detach().to(s.dtype).unsqueeze(-1)
     y = _torch_product(pattern, val, scale * s)
-    # Scaled where it stands, except inside torch.compile and torch.func, which have their own idea of that.
+    # Scaled where it stands, except inside torch.compile and torch.func, which do not allow it.
     return scale * y if torch.compiler.is_compiling() or is_wrapped(y) else y.mul_(scale)
 
 

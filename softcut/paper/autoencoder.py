@@ -195,7 +195,7 @@ def run(
 
     A cell is a data set and a pooler; its seeds train side by side. The files (``autoencoder.json``, ``_runs.json``,
     ``.npz`` and ``.png``; see :attr:`Settings.name`) are replaced after each cell, and an interrupted cell continues
-    from its last checkpoint, also after so many `minutes`.
+    from its last checkpoint, as does one that `minutes` ended.
     """
     check_names(datasets, tuple(DATASETS), "datasets")
     check_names(methods, METHODS, "methods")

@@ -76,12 +76,14 @@ def given_settings(given: Any, names: Iterable[str]) -> dict[str, Any]:
 
 DATA = option("--data", help="folder of the data sets (default: $SOFTCUT_DATA, then the cache)")
 MINUTES = option(
-    "--minutes", type=numeric(float, 0), help="stop cleanly after so many; the same command continues"
+    "--minutes",
+    type=numeric(float, 0),
+    help="stop cleanly after this many minutes; the same command continues",
 )
 MAX_ITER = option("--max-iter", type=numeric(int, 1), help="fewer iterations, to try things out")
 # Of the tables over folds.
 OF_FOLDS = (
-    option("--folds", type=numeric(int, 1, 10), default=10, help="the first so many of the ten folds"),
+    option("--folds", type=numeric(int, 1, 10), default=10, help="how many of the ten folds, from the first"),
     MINUTES,
     option("--seed", type=numeric(int, 0), default=0, help="of the folds and of all weights (default 0)"),
     DATA,

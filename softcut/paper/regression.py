@@ -62,7 +62,7 @@ class RegressionSettings:
     hidden: int = 32
     k: int = 4  # clusters: half of the mean number of heavy atoms, rounded up to 9
     unmasked: bool = False  # padding counts as atoms: 9 nodes each, some without edges and features
-    molecules: int | None = None  # a random choice of so many; None: all 130,831
+    molecules: int | None = None  # how many are drawn at random; None: all 130,831
     pool_args: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -141,7 +141,7 @@ def squared_error(output: tuple[Tensor, Tensor], target: Tensor) -> dict[str, Te
 
 
 def folds_of(count: int, seed: int = 0) -> list[Split]:
-    """Ten shuffled folds of so many molecules; a tenth of each training part is for validation."""
+    """Ten shuffled folds of `count` molecules; a tenth of each training part is for validation."""
     parts = []
     every = KFold(FOLDS, shuffle=True, random_state=seed).split(np.arange(count))
     for number, (rest, test) in enumerate(every):

@@ -269,7 +269,7 @@ def _short(value: float, digits: int) -> str:
 @commands.command(
     "softcut.paper.segmentation",
     commands.choices("--method", METHODS),
-    commands.option("--images", type=commands.numeric(int, 1), help="only the first so many"),
+    commands.option("--images", type=commands.numeric(int, 1), help="how many images, from the first"),
     commands.option(
         "--split",
         type=commands.one_of(SPLITS),

@@ -159,14 +159,13 @@ def picture_of(path: str | Path, alt: str, caption: str = "", most_bytes: int = 
 
     Drawings become PNG with few colours; what is too large that way (photographs) becomes JPEG, or less wide.
     """
-    from PIL import Image  # a dependency of matplotlib
-
-    with Image.open(path) as opened:
+    images = require("PIL.Image", "report", "an HTML report")
+    with images.open(path) as opened:
         image = opened.convert("RGB")
     for width, kind in product((_WIDEST, 1200, 900, 600, 300), ("png", "jpeg")):
         scaled, file = image.copy(), io.BytesIO()
         scaled.thumbnail((width, 10 * width))
-        (scaled.quantize(128, dither=Image.Dither.NONE) if kind == "png" else scaled).save(
+        (scaled.quantize(128, dither=images.Dither.NONE) if kind == "png" else scaled).save(
             file, kind, optimize=True, quality=82
         )
         if file.tell() <= most_bytes:
@@ -176,9 +175,11 @@ def picture_of(path: str | Path, alt: str, caption: str = "", most_bytes: int = 
 
 @cache
 def _markdown() -> Any:
-    from markdown_it import MarkdownIt  # a dependency of rich
-
-    return MarkdownIt("commonmark", {"html": False}).enable("table")
+    return (
+        require("markdown_it", "report", "an HTML report")
+        .MarkdownIt("commonmark", {"html": False})
+        .enable("table")
+    )
 
 
 def _markup(text: str) -> Any:

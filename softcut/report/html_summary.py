@@ -120,7 +120,7 @@ def number_parts(metrics: Mapping[str, Any]) -> list[Part]:
     if len(compared) < 2:
         return []
     numbers = sorted(compared, key=int)
-    # Of a number that too few networks reached nothing is known.
+    # Nothing is known about a number of clusters that too few networks kept.
     shown = {k: compared[k] if any(compared[k].values()) else dict.fromkeys(_COMPARED) for k in numbers}
     chosen = int(metrics["n_clusters"])
     panels = [

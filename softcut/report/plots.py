@@ -15,7 +15,7 @@ from sklearn.preprocessing import normalize
 
 from softcut.clustering.feature_map import FeatureMap
 from softcut.colours import PALETTE, cluster_colours
-from softcut.errors import Argument, ParameterError
+from softcut.errors import Argument, ParameterError, require
 from softcut.files import atomic_write
 from softcut.graph import Graph
 from softcut.metrics.summary import Summary
@@ -45,7 +45,7 @@ def line_styles(names: Sequence[str]) -> dict[str, dict[str, str]]:
 
 def figure(*args: Any, **kwargs: Any) -> tuple[Any, Any]:
     """``matplotlib.pyplot.subplots`` without a window."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    canvas = require("matplotlib.backends.backend_agg", "report", "a picture").FigureCanvasAgg
     from matplotlib.figure import Figure
 
     class Shown(Figure):
@@ -57,7 +57,7 @@ def figure(*args: Any, **kwargs: Any) -> tuple[Any, Any]:
             return file.getvalue()
 
     fig = Shown(figsize=kwargs.pop("figsize", None), layout="constrained")
-    FigureCanvasAgg(fig)
+    canvas(fig)
     return fig, fig.subplots(*args, **kwargs)
 
 
@@ -66,7 +66,7 @@ def save_figure(fig: Any, path: str | Path, dpi: int = _DPI) -> Path:
     path = Path(path)
     kind = path.suffix.lstrip(".") or "png"
     with warnings.catch_warnings():
-        # A letter that the font does not have is drawn as a box, which says as much.
+        # A letter that the font does not have is drawn as a box; a warning would add nothing.
         warnings.filterwarnings("ignore", message="Glyph .* missing")
         return atomic_write(path, lambda file: fig.savefig(file, format=kind, dpi=dpi))
 

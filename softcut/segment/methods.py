@@ -52,7 +52,7 @@ class MincutSettings:
     learning_rate: float = 1e-2
     ortho_weight: float = 1.0
     hidden: int = 16
-    fusion: float = 1.0  # weight of what the networks read beside what they say, in the consensus
+    fusion: float = 1.0  # weight of the networks' inputs beside their outputs, in the consensus
 
 
 # Rows that the networks read have this mean length: short ones would take many more steps to learn.

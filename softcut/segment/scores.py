@@ -30,11 +30,11 @@ class SegmentationScores:
     variation: float
 
 
-def overlap_table(found: ArrayLike, person: ArrayLike) -> NDArray[np.int64]:
+def overlap_table(segments: ArrayLike, person: ArrayLike) -> NDArray[np.int64]:
     """Pixels that each segment found shares with each segment of a person."""
-    a, b = np.asarray(found), np.asarray(person)
+    a, b = np.asarray(segments), np.asarray(person)
     if a.shape != b.shape or a.size == 0:
-        raise ParameterError(f"found and person must be images of one size, got {a.shape} and {b.shape}.")
+        raise ParameterError(f"segments and person must be images of one size, got {a.shape} and {b.shape}.")
     rows, columns = (np.unique(each, return_inverse=True)[1].ravel() for each in (a, b))
     return np.asarray(coo_array((np.ones(a.size, dtype=np.int64), (rows, columns))).toarray())
 
@@ -42,14 +42,14 @@ def overlap_table(found: ArrayLike, person: ArrayLike) -> NDArray[np.int64]:
 def table_scores(table: ArrayLike) -> SegmentationScores:
     """Scores from the pixels that segments share (rows: found, columns: a person's)."""
     shared = np.asarray(table, dtype=np.float64)
-    total, found, person = shared.sum(), shared.sum(axis=1), shared.sum(axis=0)
-    union = found[:, None] + person[None, :] - shared
+    total, own, person = shared.sum(), shared.sum(axis=1), shared.sum(axis=0)
+    union = own[:, None] + person[None, :] - shared
     overlap = np.divide(shared, union, out=np.zeros_like(shared), where=union > 0)
     covering = float((person * overlap.max(axis=0)).sum() / total)
-    apart = (np.square(found).sum() + np.square(person).sum()) / 2 - np.square(shared).sum()
+    apart = (np.square(own).sum() + np.square(person).sum()) / 2 - np.square(shared).sum()
     pairs = total * (total - 1) / 2
     rand_index = 1.0 - float(apart / pairs) if pairs else 1.0
-    variation = 2 * _bits(shared / total) - _bits(found / total) - _bits(person / total)
+    variation = 2 * _bits(shared / total) - _bits(own / total) - _bits(person / total)
     return SegmentationScores(covering, rand_index, max(0.0, variation))
 
 
@@ -58,7 +58,7 @@ def _bits(shares: NDArray[np.float64]) -> float:
     return float(-(used * np.log2(used)).sum())
 
 
-def segmentation_scores(found: ArrayLike, people: Sequence[ArrayLike]) -> SegmentationScores:
+def segmentation_scores(segments: ArrayLike, people: Sequence[ArrayLike]) -> SegmentationScores:
     """Scores of a segmentation [H, W], the mean over the segmentations that several people drew.
 
     >>> import numpy as np
@@ -68,5 +68,5 @@ def segmentation_scores(found: ArrayLike, people: Sequence[ArrayLike]) -> Segmen
     """
     if not len(people):
         raise ParameterError("people must hold at least one segmentation.")
-    each = [table_scores(overlap_table(found, person)) for person in people]
+    each = [table_scores(overlap_table(segments, person)) for person in people]
     return SegmentationScores(*np.mean([astuple(scores) for scores in each], axis=0).tolist())

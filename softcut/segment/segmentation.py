@@ -30,7 +30,7 @@ class Segmentation:
     image: NDArray[np.float32] = field(repr=False)  # [H, W, 3], RGB in [0, 1]
     regions: RegionGraph = field(repr=False)  # the over-segmentation and its graph, at the size it was made
     region_labels: NDArray[np.int64] = field(repr=False)  # [N], segment of every region
-    notes: list[str] = field(default_factory=list)  # what was decided on the way
+    notes: list[Note] = field(default_factory=list)  # what was decided on the way
 
     @property
     def n_segments(self) -> int:
@@ -135,7 +135,7 @@ def segment_image(
         raise ParameterError(f"max_pixels must be positive, got {max_pixels!r}.", argument="max_pixels")
     rgb = as_rgb(read_image(image) if isinstance(image, str | os.PathLike) else image)
     small, factor = shrink(rgb, int(max_pixels))
-    notes: list[str] = []
+    notes: list[Note] = []
     if factor > 1:
         notes.append(
             Note(
@@ -170,7 +170,8 @@ def segment_image(
     order = np.argsort(-np.bincount(labels, weights=area), kind="stable")
     labels = np.argsort(order)[labels]
     if len(used) < int(k):
-        notes.append(f"{len(used)} segments instead of {k}: the others are empty.")
+        said = f"{len(used)} segments instead of {k}: the others are empty."
+        notes.append(Note("segments_empty", said, segments=len(used)))
     pixels = described.paint(labels)
     if factor > 1:
         pixels = pixels.repeat(factor, axis=0).repeat(factor, axis=1)[: rgb.shape[0], : rgb.shape[1]]

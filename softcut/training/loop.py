@@ -244,7 +244,7 @@ class Loop:
         return torch.full(shape, torch.nan, dtype=dtype, device=self.device)
 
     def _recorded(self, iterations: int) -> int:
-        """Rows of the history after so many iterations."""
+        """Rows of the history after a number of iterations."""
         return -(-iterations // self.settings.record_every)
 
     def _look(self, values: Mapping[str, Tensor], watched: Tensor) -> None:

@@ -208,7 +208,7 @@ def run_task(
 ) -> TrainResult:
     """Run the loop for a task whose steps give the losses "cut" and "ortho" of every replica of `net`.
 
-    A step computes so many `rows`; `warm`: the task has a start to learn first.
+    A step computes `rows` rows; `warm`: the task has a start to learn first.
     """
     stop: Plateau | Patience | None = None
     if settings.tolerance is not None:
@@ -250,7 +250,7 @@ _START_ROWS = 50_000  # rows of a large graph that a start is learned from
 
 
 def start_rows(nodes: int) -> range:
-    """The rows of so many that a start is learned from: all, or evenly spread ones."""
+    """The rows that a start is learned from: all, or evenly spread ones where there are many."""
     return range(0, nodes, max(1, -(-nodes // _START_ROWS)))
 
 

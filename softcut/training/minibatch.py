@@ -246,7 +246,7 @@ def assign_in_chunks(
     rows: int = 1 << 16,
     device: torch.device | str | None = None,
 ) -> Tensor:
-    """S of every replica, [N, R, K], where the inputs are; so many rows at a time are computed on `device`.
+    """S of every replica, [N, R, K], where the inputs are; computed on `device`, `rows` at a time.
 
     >>> import torch
     >>> from softcut.training import DenseInput, ReplicaNet, assign_in_chunks

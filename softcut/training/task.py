@@ -127,8 +127,7 @@ class LoopSettings:
     check_every: int = 25  # iterations between checks: callbacks, validation, the stop rule
     stop: Plateau | Patience | None = None  # None: all iterations are run
     drop_finished: bool = False  # with Patience: stopped replicas leave the computation at the next check
-    # Keep the last numbers of every so many iterations in the history, for smaller checkpoints; 1 for Plateau, which
-    # needs all of them.
+    # The history keeps one of this many iterations, which makes checkpoints smaller; Plateau needs all of them (1).
     record_every: int = 1
 
     def __post_init__(self) -> None:

@@ -265,9 +265,14 @@ def test_the_probability_is_that_of_the_label(tmp_path, monkeypatch, capsys):
     text = (tmp_path / "labels.csv").read_text().splitlines()
     assert text == ["node,cluster,probability", "=x,1,0.750000", "y,0,0.875000"]
     assert (tmp_path / "clusters.png").exists()
-    monkeypatch.setitem(sys.modules, "pyarrow", None)
-    write_results(tmp_path, graph, soft, soft.argmax(1), {"graph": "g"}, plot=False)
-    assert "note: no labels.parquet: " in capsys.readouterr().err
+    (tmp_path / "new").mkdir()
+    for module in ("pyarrow", "matplotlib", "matplotlib.backends.backend_agg"):
+        monkeypatch.setitem(sys.modules, module, None)
+    write_results(tmp_path / "new", graph, soft, soft.argmax(1), {"graph": "g"})
+    said = capsys.readouterr().err
+    for file, extra in (("labels.parquet", "tables"), ("clusters.png", "report")):
+        assert f"note: no {file}: " in said and f"pip install 'softcut[{extra}]'" in said
+        assert not (tmp_path / "new" / file).exists()
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,6 @@ NOT_APPLICABLE = {
     "check_estimator_sparse_matrix": "its random matrices are not square",
     "check_n_features_in_after_fitting": "features are counted in X, not in the columns of the adjacency",
     "check_n_features_in": "features are counted in X, not in the columns of the adjacency",
-    "check_dataframe_column_names_consistency": "names are those of X, not of the adjacency's columns",
     "check_methods_subset_invariance": "half of an adjacency matrix is another graph",
     "check_methods_sample_order_invariance": "rows of an adjacency cannot be exchanged without its columns",
     "check_transformer_data_not_an_array": "it transforms parts of the matrix",

@@ -1,11 +1,13 @@
 """est.summary, est.report and est.plot: of the graph of the fit, of another one, of a loaded model."""
 
+import sys
+
 import numpy as np
 import pytest
 
 import softcut as sc
 from softcut.datasets import attributed_communities
-from softcut.errors import NotFittedError, ParameterError
+from softcut.errors import DependencyError, NotFittedError, ParameterError
 from softcut.metrics.summary import VERDICTS
 
 GRAPH = attributed_communities(150, 3, n_features=20, edge_signal=0.85, feature_signal=0.6, seed=0)
@@ -96,3 +98,9 @@ def test_nodes_without_a_cluster_are_counted_apart(tmp_path):
     empty = sc.Graph.from_edges(np.zeros((2, 0), dtype=int), num_nodes=3)
     assert est.score(empty) == 0
     assert est.report(tmp_path / "y.html").exists()
+
+
+def test_a_picture_without_matplotlib_says_what_to_install(est, monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib.backends.backend_agg", None)
+    with pytest.raises(DependencyError, match=r"'matplotlib': run pip install 'softcut\[report\]'"):
+        est.plot()

@@ -28,7 +28,7 @@ def test_what_is_written_comes_back(tmp_path, stem):
         assert torch.equal(tensors["a"], TENSORS["a"])
         assert torch.equal(tensors["b"], TENSORS["b"])
         assert {key: meta[key] for key in META} == META
-        assert (meta["format"], meta["version"]) == ("softcut-model", 7)
+        assert (meta["format"], meta["version"]) == ("softcut-model", 8)
     assert write_model(tmp_path / "other.json", TENSORS, META) == tmp_path / "other"
 
 
@@ -51,8 +51,8 @@ def rewrite(stem, change):
     [
         (lambda meta: meta.update(format="other"), "is not a softcut model"),
         (lambda meta: meta.pop("format"), "is not a softcut model"),
-        (lambda meta: meta.update(version=6), "written by another version"),
-        (lambda meta: meta.update(version=8), "written by another version"),
+        (lambda meta: meta.update(version=7), "written by another version"),
+        (lambda meta: meta.update(version=9), "written by another version"),
         (lambda meta: meta.update(tensors_sha256="0" * 64), "model.v1.safetensors is not the file"),
         (lambda meta: meta.pop("tensors_sha256"), "model.v1.safetensors is not the file"),
         (lambda meta: meta.update(k=3), "model.v1.json is not the file"),

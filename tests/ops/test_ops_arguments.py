@@ -263,10 +263,3 @@ def test_weights_that_are_not_finite_are_refused(wrong):
     made = CSR.from_edge_index(PATH, torch.full((PATH.shape[1],), wrong), 4), Dense(torch.full((2, 2), wrong))
     for op in made if wrong != -math.inf else ():
         refuses(GraphError, f"edge_weight must hold finite numbers, got {wrong:g}", op.normalise)
-
-
-def test_what_stands_in_the_padding_may_be_anything():
-    adj = torch.ones(1, 3, 3)
-    adj[0, 2] = adj[0, :, 2] = float("nan")
-    op = as_operator(adj, mask=torch.tensor([[True, True, False]]))
-    assert op.normalise().to_dense().isfinite().all()

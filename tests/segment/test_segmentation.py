@@ -147,7 +147,8 @@ def test_one_segment_and_as_many_as_regions(monkeypatch):
     halves[:, 15:] = 255
     assert [sc.segment_image(halves, k).n_segments for k in (2, "auto")] == [2, 2]
     monkeypatch.setattr(segmentation, "cluster_regions", lambda *given, area: np.full(len(area), 3))
-    assert sc.segment_image(IMAGE, 4).notes == ["1 segments instead of 4: the others are empty."]
+    (note,) = sc.segment_image(IMAGE, 4).notes
+    assert (note, note.code) == ("1 segments instead of 4: the others are empty.", "segments_empty")
 
 
 def two_cliques(bridge=0.01):

@@ -26,9 +26,9 @@ from softcut.ops._torch import is_wrapped
 __all__ = ["FEWEST", "FEWEST_SMALL", "installed", "takes", "use"]
 
 MODES = ("auto", "torch", "triton")
-# Gathered numbers (entries times columns) below which PyTorch's own product is as fast.
+# With fewer gathered numbers (entries times columns), PyTorch's own product is as fast as a kernel.
 FEWEST = 1 << 22
-# Multiplications below which PyTorch's own small products per replica are.
+# With fewer multiplications, PyTorch's own products of small matrices are as fast.
 FEWEST_SMALL = 1 << 19
 _PRECISIONS = (torch.float32, torch.bfloat16, torch.float16, torch.float64)
 
@@ -95,10 +95,10 @@ def _works(device: torch.device) -> bool:
 
 
 def takes(s: Tensor, entries: int, fewest: int = FEWEST) -> bool:
-    """Whether the product of a matrix of so many entries with `s` [N, K] goes to a kernel.
+    """Whether the product of a matrix that has `entries` entries with `s` [N, K] goes to a kernel.
 
-    Its device, precision and number of columns decide; `fewest` is the number of entries times columns from which on a
-    kernel is faster.
+    Its device, precision and number of columns decide; a kernel is faster where entries times
+    columns are at least `fewest`.
 
     >>> import torch
     >>> takes(torch.ones(3, 2), entries=4)  # a CPU

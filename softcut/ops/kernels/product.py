@@ -15,7 +15,7 @@ from softcut.ops.kernels.plan import RowPlan, Tiles, choose
 
 # The second pass over long rows adds up few rows with many pieces each.
 _LAST_PASS = Tiles(1, 32, 16, 4)
-# Columns up to which their number is compiled in. Above, replicas make it large and come and go.
+# Up to this many columns their number is compiled in; above, it changes with the number of replicas.
 _COMPILED = 64
 # Numbers of Y that one program of the gradient writes.
 _BLOCK = 1024
