@@ -306,7 +306,9 @@ class GraphClustering(
     # ---------------------------------------------------------------- storage
 
     def save(self, path: str | Path) -> Path:
-        """Write the fitted model as ``<path>.safetensors`` and ``<path>.json``; loading runs no code.
+        """Write the fitted model as ``<path>.safetensors``, which is returned; loading runs no code.
+
+        It replaces an older model in one step, and no other file.
 
         >>> import softcut as sc, tempfile
         >>> from softcut.datasets import attributed_communities

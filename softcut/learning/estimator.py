@@ -230,7 +230,9 @@ class GraphClassification(ClassifierMixin, BaseEstimator):
             raise NotFittedError("this GraphClassification is not fitted yet; call fit first.")
 
     def save(self, path: str | Path) -> Path:
-        """Write the fitted model as ``<path>.safetensors`` and ``<path>.json``; loading runs no code.
+        """Write the fitted model as ``<path>.safetensors``, which is returned; loading runs no code.
+
+        It replaces an older model in one step, and no other file.
 
         >>> import softcut as sc, tempfile
         >>> ring = sc.Graph.from_edges([[0, 1, 2, 3], [1, 2, 3, 0]])

@@ -61,7 +61,7 @@ def load(monkeypatch):
 def test_everything_comes_back(kind, tmp_path):
     est, data, _, _ = packed(kind)
     path = est.save(tmp_path / "model")
-    assert sorted(p.name for p in tmp_path.iterdir()) == ["model.json", "model.safetensors"]
+    assert path == tmp_path / "model.safetensors"
     again = sc.GraphClustering.load(path)
     assert type(again) is type(est)
     for name, value in vars(est).items():
@@ -133,15 +133,11 @@ def test_a_model_of_a_device_that_is_not_here(load):
 
 
 def test_sixty_damaged_files(tmp_path):
-    """Bytes changed, cut off or doubled in either file: a ModelFileError, or the same model."""
+    """Bytes changed, cut off or doubled: a ModelFileError, or the same model."""
     est = packed("default")[0]
-    rng, good, refused = np.random.default_rng(0), est.save(tmp_path / "good"), 0
-    endings = (".json", ".safetensors")
-    whole = {ending: good.with_name(f"good{ending}").read_bytes() for ending in endings}
-    for number in range(60):
-        for ending, data in whole.items():
-            content = damaged(data, rng) if ending == endings[number % 2] else data
-            (tmp_path / f"bad{ending}").write_bytes(content)
+    rng, whole, refused = np.random.default_rng(0), est.save(tmp_path / "good").read_bytes(), 0
+    for _ in range(60):
+        (tmp_path / "bad.safetensors").write_bytes(damaged(whole, rng))
         try:
             again = sc.GraphClustering.load(tmp_path / "bad")
         except ModelFileError:
@@ -149,9 +145,6 @@ def test_sixty_damaged_files(tmp_path):
         else:
             np.testing.assert_array_equal(again.labels_, est.labels_)
     assert refused >= 57
-    (tmp_path / "bad.json").write_text("[" * 100_000 + "]" * 100_000)
-    with pytest.raises(ModelFileError):
-        sc.GraphClustering.load(tmp_path / "bad")
 
 
 def test_loading_never_unpickles(tmp_path, monkeypatch):
