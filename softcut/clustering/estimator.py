@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin
 
-from softcut.clustering.arguments import batch_size_from, candidates_from, recipe_from, seed_from
+from softcut.clustering.arguments import batch_size_from, callables, candidates_from, recipe_from, seed_from
 from softcut.clustering.doubts import doubts
 from softcut.clustering.fitting import Fitted, Task, fit
 from softcut.clustering.model import (
@@ -188,7 +188,7 @@ class GraphClustering(
             batch_size=batch_size_from(self.batch_size, recipe.objective),
             device=choose_device(self.device),
             tell=self._note,
-            callback=self._tell_progress if self.callbacks or self.verbose else None,
+            callback=self._tell_progress if callables(self.callbacks) or self.verbose else None,
             comparing=lambda k: self._tell_number(k, numbers),
         )
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:  # reading graphs need not load torch
 _FORMAT = "softcut-model"
 _VERSION = 8
 _DIGEST = "sha256"
+FILE_FIELDS = ("format", "version", _DIGEST)  # of the JSON part that are of the file, not of the model
 _OLD_DIGEST = (
     "json_sha256"  # in the header of models up to version 7, which had their JSON part in a second file
 )

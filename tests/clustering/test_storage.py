@@ -119,12 +119,13 @@ def test_parameters_as_json_knows_them(load):
     assert load(tensors, meta)._model.encoder.recipe.distances[-1] == 1000
 
 
-def test_a_model_of_a_device_that_is_not_here(load):
+@pytest.mark.parametrize("device", ["cuda:99", "meta", "hpu", "abacus"])
+def test_a_model_of_a_device_that_is_not_here(device, load):
     est, data, tensors, meta = packed("default")
-    meta["params"]["device"] = "cuda:99"
+    meta["params"]["device"] = device
     again = load(tensors, meta)
     assert again.device == "auto"
-    said = "the model was fitted on 'cuda:99', which this machine does not have: device='auto' is used."
+    said = f"the model was fitted on '{device}', which this machine does not have: device='auto' is used."
     assert again.notes_[-1] == said and again.notes_[-1].code == "device_not_here"
     np.testing.assert_array_equal(again.predict(data), est.labels_)
 
@@ -288,13 +289,15 @@ def test_every_tensor_has_one_shape_and_finite_numbers(kind, load):
             "longer": torch.cat([tensor, tensor]) if tensor.dim() else torch.zeros(1),
             "one dimension more": tensor.unsqueeze(-1),
             "another type": tensor.long() if tensor.is_floating_point() else tensor.float(),
+            "half precision": tensor.half(),
+            "another precision": tensor.float() if tensor.dtype == torch.float64 else tensor.double(),
         }
         if tensor.is_floating_point() and tensor.numel():
             wrong["not finite"] = tensor * math.nan
         if kind == "placed" and name == "weights":  # there are no networks to weigh
             wrong.pop("longer")
         for what, value in wrong.items():
-            if value.shape != tensor.shape or what in ("another type", "not finite"):
+            if value.shape != tensor.shape or value.dtype != tensor.dtype or what == "not finite":
                 assert refusal(load, {**tensors, name: value}, meta), f"{name}, {what}"
         # Words have weights only where they are binary: without them they are other words.
         if name != "encoder.weight" or kind not in ("default", "best"):
