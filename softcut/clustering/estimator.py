@@ -341,7 +341,8 @@ class GraphClustering(
         except ModelFileError as error:
             raise ModelFileError(f"{path}: {error}") from None
         except (KeyError, TypeError, ValueError, RuntimeError, AttributeError, OverflowError) as error:
-            raise ModelFileError(f"{path}: the model is damaged or incomplete ({error}).") from error
+            said = " ".join(str(error).split())  # PyTorch's are several lines
+            raise ModelFileError(f"{path}: the model is damaged or incomplete ({said}).") from error
 
     # ---------------------------------------------------------------- details
 

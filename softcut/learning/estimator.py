@@ -325,7 +325,8 @@ class GraphClassification(ClassifierMixin, BaseEstimator):
             if json.dumps(model._described(), sort_keys=True) != json.dumps(read, sort_keys=True):
                 raise ValueError("a field is unknown or has a value of another type")
         except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError, RuntimeError) as error:
-            raise ModelFileError(f"{path}: the model is damaged or incomplete ({error}).") from error
+            said = " ".join(str(error).split())  # PyTorch's are several lines
+            raise ModelFileError(f"{path}: the model is damaged or incomplete ({said}).") from error
         try:
             choose_device(model.device)
         except ParameterError:
@@ -348,27 +349,29 @@ class GraphClassification(ClassifierMixin, BaseEstimator):
                 whole("structure", known[0], 0), float(known[1]), positive("structure", known[2])
             )
             width = (0 if model.features == "structure" else width) + model._structure.max_degree + 2
-        given = model.features == "given" or (model.features == "auto" and model._given > 0)
-        _check(given == (known is None), "structure")
+        plain = model.features == "given" or (model.features == "auto" and model._given > 0)
+        _check(plain == (known is None), "structure")
         _check(settings.k is None or list(settings.k) == model._sizes, "sizes")
         _check(width == features and max(one_hot, values) <= features, "columns")
-        _check(names is None or len(names) == model._given, "feature_names")
+        words = names is None or (isinstance(names, list) and all(isinstance(each, str) for each in names))
+        _check(words and (names is None or len(set(names)) == len(names) == model._given), "feature_names")
         _check(
             np.array_equal(np.unique(model.classes_), model.classes_) and len(model.classes_) > 1, "classes"
         )
         model._keep_names(names)
-        with torch.device("meta"):  # has shapes and no memory; all networks have those of one
-            made = build_models(features, len(model.classes_), model.pool, model._sizes, [0], settings)
-            net = replica_net(made, one_hot, one_hot + values)
-        expected = {name: (model.n_init, *value.shape[1:]) for name, value in net.named_parameters()}
-        _check(expected == {name: tuple(value.shape) for name, value in tensors.items()}, "weights")
-        random = [pool.k for pool in net.pools if isinstance(pool, RandomPool)]  # in the shape of no weight
+        options = (features, len(model.classes_), model.pool, model._sizes, [0], settings)
+        with torch.device("meta"):  # shapes without memory: all networks have those of one
+            (one,) = build_models(*options)
+        shapes = sorted((model.n_init, *value.shape) for value in one.parameters())
+        _check(shapes == sorted(tuple(value.shape) for value in tensors.values()), "weights")
+        random = [pool.k for pool in one.pools if isinstance(pool, RandomPool)]  # in the shape of no weight
         _check(max(random, default=0) <= LIMITS["n_clusters"], "sizes")
-        made = build_models(features, len(model.classes_), model.pool, model._sizes, [0], settings)
-        model._net = replica_net(made, one_hot, one_hot + values)
+        model._net = replica_net(build_models(*options), one_hot, one_hot + values)
         for name, value in model._net.named_parameters():
-            _check(tensors[name].dtype == value.dtype and bool(tensors[name].isfinite().all()), name)
-            value.data = tensors[name]
+            given = tensors[name]
+            _check(given.shape[1:] == value.shape[1:] and given.dtype == value.dtype, name)
+            _check(bool(given.isfinite().all()), name)
+            value.data = given
         model.best_epoch_, model.n_iter_ = np.asarray(meta["best_epoch"]), whole("n_epochs", meta["n_epochs"])
         model.validation_loss_ = np.asarray(meta["validation_loss"])
         model.validation_accuracy_ = np.asarray(meta["validation_accuracy"])

@@ -394,7 +394,7 @@ SIZES = {
     "structure": [[10**9, 0.0, 1.0], [8, 0.0, 0.0], [8], None],
     "given": [10**9, -1, 1.0],
     "classes": [[str(i) for i in range(10**5)], ["ring"], ["star", "ring"], ["ring", None], [[1], [2]], "ab"],
-    "feature_names": [["a"], "x"],
+    "feature_names": [["a"], "x", [{}]],
     "best_epoch": [[1], [1, 2, 3], "x", [[1], [2]]],
     "n_epochs": [0, 1.5, None],
     "interrupted": [1, None],
