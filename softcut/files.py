@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
+import glob
 import json
 import os
+import sys
 import tempfile
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import IO, Any
 
+_ABANDONED = 600  # seconds since a temporary file was last written to: its process was killed
+
 
 def atomic_write(path: str | Path, content: bytes | Callable[[IO[bytes]], Any]) -> Path:
-    """Write to a temporary name beside `path`, then rename.
+    """Write to a temporary name beside `path`, then rename; what a killed process left there is removed.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -26,6 +33,10 @@ def atomic_write(path: str | Path, content: bytes | Callable[[IO[bytes]], Any]) 
     """
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
+    for old in path.parent.glob(f".{glob.escape(path.name)}.*.part"):
+        with contextlib.suppress(OSError):  # another process may remove it at the same time
+            if time.time() - old.stat().st_mtime > _ABANDONED:
+                old.unlink()
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
     try:
         with os.fdopen(handle, "wb") as file:
@@ -46,3 +57,10 @@ def atomic_write(path: str | Path, content: bytes | Callable[[IO[bytes]], Any]) 
 def atomic_json(path: str | Path, value: Any) -> Path:
     """:func:`atomic_write` of a value as JSON."""
     return atomic_write(path, (json.dumps(value, indent=1) + "\n").encode())
+
+
+def exchange(one: Path, other: Path) -> bool:
+    """Let two files or folders change places in one step; whether that was done (only Linux can)."""
+    rename = getattr(ctypes.CDLL(None), "renameat2", None) if sys.platform == "linux" else None
+    here, swap = -100, 2  # AT_FDCWD and RENAME_EXCHANGE
+    return rename is not None and rename(here, os.fsencode(one), here, os.fsencode(other), swap) == 0

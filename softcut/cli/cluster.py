@@ -103,8 +103,7 @@ def cluster(
     start = time.perf_counter()
     output = Output(overwrite)
     place = out_dir or _default_folder(named_after)
-    ours = (*RESULT_FILES, export.name) if export is not None and export.parent == place else RESULT_FILES
-    folder = output.folder(place, ours, model_out)
+    folder = output.folder(place, RESULT_FILES, model_out, export)
     models = output.model(model_out)
     exported = None if export is None else _export_place(output, export)
     for name, value in map(limit_of, limit or ()):
@@ -313,7 +312,7 @@ def _export_place(output: Output, export: Path) -> Place:
         check_export(export)
     except ParameterError:
         raise ParameterError(f"--export {export} must end in .graphml, .gexf or .json.") from None
-    return output.files("--export", export, [export.name])
+    return output.file("--export", export)
 
 
 def _name(graph: Path) -> str:

@@ -212,7 +212,7 @@ def report(
     from softcut.paper.report_sections import write_report
 
     output = Output(overwrite)
-    place = output.files("--out", out_file, [out_file.name])
+    place = output.file("--out", out_file)
     with output, err.status("building the report"):
         write_report(results, place.staged / out_file.name)
     size = out_file.stat().st_size / 1e6

@@ -15,6 +15,7 @@ import typer
 
 from softcut.cli.interrupts import INTERRUPTS
 from softcut.errors import ParameterError
+from softcut.files import exchange
 
 Device = Annotated[str, typer.Option(help="'auto', 'cpu' or 'cuda'.")]
 ModelOut = Annotated[Path | None, typer.Option(help="Save the fitted model under this name.")]
@@ -32,6 +33,7 @@ class Place:
 
     path: Path
     whole: bool
+    ours: Sequence[str] = ()  # patterns of the files that such a folder holds
     staged: Path = Path()
 
 
@@ -44,11 +46,15 @@ class Output:
         self._places: list[Place] = []
         self._temporary: list[Path] = []
 
-    def folder(self, path: Path, ours: Sequence[str], model: Path | None = None) -> Place:
-        """A folder of ``--out`` that will hold these results, and perhaps a model, and nothing else.
+    def folder(
+        self, path: Path, ours: Sequence[str], model: Path | None = None, export: Path | None = None
+    ) -> Place:
+        """A folder of ``--out`` that will hold these results, perhaps a model and an export, and nothing else.
 
         `ours` are patterns of the files such a folder holds: a folder with any other file is never replaced.
         """
+        from softcut.io.model_files import model_file
+
         target = Path(os.path.realpath(path))
         if target.exists():
             if not target.is_dir():
@@ -57,8 +63,9 @@ class Output:
             if here == target or target in here.parents:
                 raise ParameterError(f"--out {path} is the folder you are in; name a new folder.")
             inside = sorted(p.name for p in target.iterdir())
-            patterns = (*ours, *_model_files(model))
-            others = [name for name in inside if not any(fnmatch.fnmatch(name, p) for p in patterns)]
+            more = [export, model and model_file(model)]
+            added = [file.name for file in more if file and os.path.realpath(file.parent) == str(target)]
+            others = [name for name in inside if name not in added and not _matches(name, ours)]
             if others:
                 raise ParameterError(
                     f"--out {path} holds other files ({others[0]}) and is not replaced; name another folder."
@@ -68,24 +75,29 @@ class Output:
                     f"--out {path} holds the results of an earlier run; name another folder or add --overwrite."
                 )
         _check_writable("--out", path, target.parent)
-        return self._add(Place(target, whole=True))
+        return self._add(Place(target, whole=True, ours=ours))
 
     def model(self, path: Path | None) -> Place | None:
-        """The place of the files of ``--model-out``, where it is given."""
-        return None if path is None else self.files("--model-out", path, _model_files(path))
+        """The place of the file of ``--model-out``, where it is given."""
+        if path is None:
+            return None
+        from softcut.io.model_files import model_file, place_for_model
 
-    def files(self, option: str, path: Path, names: Sequence[str]) -> Place:
-        """The folder of `path`, into which files called `names` will go beside what is there."""
+        place = self.file("--model-out", model_file(path))
+        place_for_model(path)
+        return place
+
+    def file(self, option: str, path: Path) -> Place:
+        """The folder of `path`, into which this file will go beside what is there."""
         folder = Path(os.path.realpath(path.parent))
-        for name in names:
-            if (folder / name).is_dir():
-                raise ParameterError(f"{option} {path} cannot be written: {name} is a folder.")
-            if (folder / name).exists() and not self.overwrite:
-                raise ParameterError(
-                    f"{option} {path}: {name} exists; choose another name or add --overwrite."
-                )
+        if (folder / path.name).is_dir():
+            raise ParameterError(f"{option} {path} cannot be written: {path.name} is a folder.")
+        if (folder / path.name).exists() and not self.overwrite:
+            raise ParameterError(f"{option} {path} exists; choose another name or add --overwrite.")
         for place in self._places:
             if place.path == folder:
+                if _matches(path.name, place.ours):
+                    raise ParameterError(f"{option} {path} is the name of a result; choose another name.")
                 return place  # part of that folder, which is replaced as a whole
         _check_writable(option, path, folder)
         return self._add(Place(folder, whole=False))
@@ -134,6 +146,8 @@ def _put(place: Place) -> None:
     if not place.path.exists():
         place.staged.rename(place.path)
         return
+    if exchange(place.staged, place.path):  # the old results are removed with the folder of the staged ones
+        return
     # The old results move out of the way first, and come back if the new ones cannot take their place.
     old = Path(tempfile.mkdtemp(dir=place.path.parent, prefix=".softcut-"))
     try:
@@ -147,12 +161,8 @@ def _put(place: Place) -> None:
         shutil.rmtree(old, ignore_errors=True)
 
 
-def _model_files(path: Path | None) -> list[str]:
-    """The names of the files a model is saved as."""
-    if path is None:
-        return []
-    stem = path.name.removesuffix(".safetensors").removesuffix(".json")
-    return [stem + ".safetensors", stem + ".json"]
+def _matches(name: str, patterns: Sequence[str]) -> bool:
+    return any(fnmatch.fnmatch(name, pattern) for pattern in patterns)
 
 
 def _existing(path: Path) -> Path:

@@ -22,16 +22,13 @@ def recipe_from(base: Recipe, objective: Any, n_init: Any, max_iter: Any, learni
     if not isinstance(base, Recipe):
         raise ParameterError(f"recipe must be a softcut.clustering.Recipe or None, got {base!r}.")
     if objective is not None and objective not in OBJECTIVES:
-        raise _refusal("objective", f"one of {', '.join(map(repr, OBJECTIVES))}", objective)
+        raise refusal("objective", f"one of {', '.join(map(repr, OBJECTIVES))}", objective)
     if learning_rate is not None:
-        number = isinstance(learning_rate, int | float | np.number) and not isinstance(learning_rate, bool)
-        if not number or not 0 < learning_rate < np.inf:
-            raise _refusal("learning_rate", "a positive number", learning_rate)
-        learning_rate = float(learning_rate)
+        learning_rate = positive("learning_rate", learning_rate)
     return base.changed(
         objective=objective,
-        networks=None if n_init is None else _whole("n_init", n_init, 1),
-        iterations=None if max_iter is None else _whole("max_iter", max_iter, 1),
+        networks=None if n_init is None else whole("n_init", n_init, 1),
+        iterations=None if max_iter is None else whole("max_iter", max_iter, 1),
         learning_rate=learning_rate,
     )
 
@@ -46,10 +43,10 @@ def seed_from(random_state: Any) -> int:
         return int(random_state.randint(0, _LARGEST_SEED, dtype=np.int64))
     if isinstance(random_state, bool) or not isinstance(random_state, int | np.integer):
         kinds = "a whole number, None, a numpy RandomState or a Generator"
-        raise _refusal("random_state", kinds, random_state)
+        raise refusal("random_state", kinds, random_state)
     if not 0 <= random_state <= _LARGEST_SEED:
         between = f"between 0 and {_LARGEST_SEED} (2**32 - 1, as in NumPy)"
-        raise _refusal("random_state", between, int(random_state))
+        raise refusal("random_state", between, int(random_state))
     return int(random_state)
 
 
@@ -57,12 +54,12 @@ def candidates_from(n_clusters: Any, nodes: int, recipe: Recipe) -> tuple[int, .
     """The numbers of clusters to compare: all of a range, or the one that was asked for."""
     if isinstance(n_clusters, str):
         if n_clusters != "auto":
-            raise _refusal("n_clusters", "a whole number, a range or 'auto'", n_clusters)
+            raise refusal("n_clusters", "a whole number, a range or 'auto'", n_clusters)
         n_clusters = [k for k in recipe.auto if k <= nodes] or [nodes]
     if isinstance(n_clusters, range | list | tuple):
-        numbers = sorted({_whole("n_clusters", k, 1) for k in n_clusters})
+        numbers = sorted({whole("n_clusters", k, 1) for k in n_clusters})
     else:
-        numbers = [_whole("n_clusters", n_clusters, 1, ", a range, or 'auto'")]
+        numbers = [whole("n_clusters", n_clusters, 1, ", a range, or 'auto'")]
     if numbers and numbers[-1] <= nodes:
         return tuple(numbers)
     said = "n_clusters is an empty range; give at least one number of clusters."
@@ -81,16 +78,35 @@ def batch_size_from(value: Any, objective: str) -> int | str | None:
         )
     if isinstance(value, str) and value == "auto":
         return value
-    return _whole("batch_size", value, _LEAST_BATCH, ", None or 'auto'")
+    return whole("batch_size", value, _LEAST_BATCH, ", None or 'auto'")
 
 
-def _refusal(name: str, wanted: str, value: Any) -> ParameterError:
+def callables(value: Any) -> tuple[Any, ...]:
+    """The functions that are told how far a fit is; None: no function."""
+    if value is None:
+        return ()
+    if not isinstance(value, list | tuple) or not all(map(callable, value)):
+        raise refusal("callbacks", "a list of functions, or None", value)
+    return tuple(value)
+
+
+def refusal(name: str, wanted: str, value: Any) -> ParameterError:
+    """The sentence for an argument that is not what is wanted."""
     return ParameterError(f"{name} must be {wanted}, got {value!r}.", argument=name)
 
 
-def _whole(name: str, value: Any, least: int, also: str = "") -> int:
+def positive(name: str, value: Any, or_zero: bool = False) -> float:
+    """A finite number above 0, or 0 as well."""
+    number = isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
+    if not number or not 0 <= value < np.inf or (value == 0 and not or_zero):
+        raise refusal(name, "a number of at least 0" if or_zero else "a positive number", value)
+    return float(value)
+
+
+def whole(name: str, value: Any, least: int = 1, also: str = "") -> int:
+    """A whole number of at least `least`, within the limits; `also` says what else the argument may be."""
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
-        raise _refusal(name, f"a whole number of at least {least}{also}", value)
+        raise refusal(name, f"a whole number of at least {least}{also}", value)
     most = LIMITS.get(name)
     if most is not None and value > most:
         larger = f"a larger softcut.clustering.arguments.LIMITS[{name!r}]"

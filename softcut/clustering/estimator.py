@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin
 
-from softcut.clustering.arguments import batch_size_from, candidates_from, recipe_from, seed_from
+from softcut.clustering.arguments import batch_size_from, callables, candidates_from, recipe_from, seed_from
 from softcut.clustering.doubts import doubts
 from softcut.clustering.fitting import Fitted, Task, fit
 from softcut.clustering.model import (
@@ -188,7 +188,7 @@ class GraphClustering(
             batch_size=batch_size_from(self.batch_size, recipe.objective),
             device=choose_device(self.device),
             tell=self._note,
-            callback=self._tell_progress if self.callbacks or self.verbose else None,
+            callback=self._tell_progress if callables(self.callbacks) or self.verbose else None,
             comparing=lambda k: self._tell_number(k, numbers),
         )
 
@@ -306,7 +306,9 @@ class GraphClustering(
     # ---------------------------------------------------------------- storage
 
     def save(self, path: str | Path) -> Path:
-        """Write the fitted model as ``<path>.safetensors`` and ``<path>.json``; loading runs no code.
+        """Write the fitted model as ``<path>.safetensors``, which is returned; loading runs no code.
+
+        It replaces an older model in one step, and no other file.
 
         >>> import softcut as sc, tempfile
         >>> from softcut.datasets import attributed_communities
@@ -339,7 +341,8 @@ class GraphClustering(
         except ModelFileError as error:
             raise ModelFileError(f"{path}: {error}") from None
         except (KeyError, TypeError, ValueError, RuntimeError, AttributeError, OverflowError) as error:
-            raise ModelFileError(f"{path}: the model is damaged or incomplete ({error}).") from error
+            said = " ".join(str(error).split())  # PyTorch's are several lines
+            raise ModelFileError(f"{path}: the model is damaged or incomplete ({said}).") from error
 
     # ---------------------------------------------------------------- details
 

@@ -44,6 +44,8 @@ _NOTES = {"Note": Note, "Detail": Detail}  # kept with code and text, without va
 _CANDIDATE = ("score", "structure", "agreement", "description_length")
 _ARRAYS = ("matrix", "kinds", "weight", "offset")  # of the projection of features
 _WHOLE = {"labels": -1, "encoder.kinds": 0}  # tensors of integers, and the least they hold
+# Tensors of double precision; the other numbers are single.
+_DOUBLE = ("history.cut", "history.ortho", "encoder.centre", "encoder.limit", "encoder.scale")
 _NAMES = "node_names"  # as bytes: those of a large graph are more than the JSON part may hold
 _MEASURES = ("centre", "limit", "scale")  # of the features at each distance
 # The axes of every tensor; those with one letter have one size: nodes N, clusters K, networks R and their units W,
@@ -282,7 +284,9 @@ def _check_tensors(tensors: Mapping[str, Tensor], sizes: dict[str, int], recipe:
             _check(tensor.dtype == torch.uint8, name)
         elif name in _WHOLE:
             _check(tensor.dtype == torch.int64 and bool((tensor >= _WHOLE[name]).all()), name)
-        elif not tensor.is_floating_point() or not bool(torch.isfinite(tensor).all()):
+        elif tensor.dtype != (torch.float64 if name in _DOUBLE else torch.float32):
+            _refuse(f"tensor {name}", f"holds values of another type ({tensor.dtype})")
+        elif not bool(torch.isfinite(tensor).all()):
             _refuse(f"tensor {name}", "holds values that are not finite numbers")
     if "T" in sizes:
         columns = sizes["R"] * sizes["K"] + (0 if recipe.paper else sizes["S"] * sizes["C"])

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from softcut.errors import GraphError, ParameterError
 from softcut.graph.graph import Graph
-from softcut.tables.arrays import to_dense
+from softcut.tables.arrays import listed, to_dense
 
 
 @dataclass(frozen=True)
@@ -40,6 +40,8 @@ class GraphCollection:
         The adjacency in CSR form; `col` numbers nodes within their own graph.
     index, value, num_features
         Node features, see above: [N, J] and [N, D]; their width once one-hot blocks are written out.
+    feature_names : tuple of str or None
+        Names of the features, where they have some.
     y, classes
         Class number of every graph, or None; names of the classes.
     split : ndarray or None
@@ -62,6 +64,7 @@ class GraphCollection:
     weight: NDArray[np.float32] | None = None
     name: str = "graphs"
     note: str = ""
+    feature_names: tuple[str, ...] | None = None
 
     def __len__(self) -> int:
         return len(self.ptr) - 1
@@ -158,13 +161,13 @@ def from_graphs(graphs: Iterable[Any], y: Any = None, *, name: str = "graphs") -
     ----------
     graphs : iterable
         All with features of one width, or all without (use
-        :func:`~softcut.learning.with_structure` then).
+        :func:`~softcut.learning.with_structure` then). Features with names are put in the order of the first graph.
     y : sequence, optional
-        A class per graph, of any type that can be sorted; by default ``data.y`` of PyTorch Geometric graphs.
+        A class per graph: words, or numbers; by default ``data.y`` of PyTorch Geometric graphs.
     name : str
         A name for tables.
     """
-    items = list(graphs)
+    items = _several(graphs)
     if not items:
         raise GraphError("graphs must hold at least one graph.")
     labels = [_graph_label(item) for item in items]
@@ -174,12 +177,16 @@ def from_graphs(graphs: Iterable[Any], y: Any = None, *, name: str = "graphs") -
     widths = {g.num_features for g in parts}
     if len(widths) > 1:
         raise GraphError(f"graphs must have features of one width, but some have {sorted(widths)}.")
+    names = parts[0].feature_names
     numbers, classes = (None, ()) if y is None else class_numbers(y, len(parts))
     matrices = [g.adjacency for g in parts]
     weighted = any(g.weighted for g in parts)
     ptr = pointer([g.num_nodes for g in parts])
     (width,) = widths
-    features = [to_dense(g.x) for g in parts] if width else [np.zeros((int(ptr[-1]), 0), np.float32)]
+    features = [np.zeros((int(ptr[-1]), 0), np.float32)]
+    if width:
+        places = [places_by_name(names, g.feature_names, f"graphs[{i}]") for i, g in enumerate(parts)]
+        features = [to_dense(g.x)[:, place] for g, place in zip(parts, places, strict=True)]
     return GraphCollection(
         ptr=ptr,
         rowptr=pointer(np.concatenate([np.diff(m.indptr) for m in matrices])),
@@ -191,17 +198,63 @@ def from_graphs(graphs: Iterable[Any], y: Any = None, *, name: str = "graphs") -
         classes=classes,
         weight=np.concatenate([m.data for m in matrices]).astype(np.float32) if weighted else None,
         name=name,
+        feature_names=None if names is None or not width else tuple(names),
     )
+
+
+def _several(graphs: Any) -> list[Any]:
+    """A list of what was given, which must be several graphs."""
+    one = isinstance(graphs, Graph | str | bytes) or sp.issparse(graphs) or hasattr(graphs, "nodes")
+    one = one or (hasattr(graphs, "edge_index") and not hasattr(graphs, "indices"))  # Data, but not a Dataset
+    one = one or (hasattr(graphs, "dtype") and graphs.dtype != object)  # an array of numbers
+    if one or not isinstance(graphs, Iterable):
+        raise GraphError(f"graphs must be a list of graphs, got one {type(graphs).__name__}: pass [graph].")
+    return list(graphs)
+
+
+def places_by_name(
+    wanted: Sequence[str] | None, given: Sequence[str] | None, whose: str
+) -> list[int] | slice:
+    """Where the wanted features are among the given ones; an error where these have other names or none.
+
+    >>> places_by_name(["a", "b"], ["b", "a"], "graph")
+    [1, 0]
+    """
+    if given is wanted or (given is not None and wanted is not None and list(given) == list(wanted)):
+        return slice(None)
+    place = {name: i for i, name in enumerate(given or ())}
+    missing = [name for name in wanted or () if name not in place]
+    unknown = sorted(place.keys() - set(wanted or ()))
+    if missing or unknown:
+        words = (("lacks", missing), ("has", unknown))
+        found = " and ".join(f"{word} {listed(names, 3)}" for word, names in words if names)
+        raise GraphError(f"{whose} does not have the features of the first graphs by name: it {found}.")
+    return [place[name] for name in wanted or ()]
+
+
+def class_labels(y: Any, count: int) -> NDArray[Any]:
+    """The classes of so many graphs as an array that holds them exactly: words, or numbers.
+
+    >>> class_labels(["b", "a"], 2).tolist()
+    ['b', 'a']
+    """
+    try:
+        values = [value.item() if hasattr(value, "item") else value for value in y]
+        labels = np.asarray(values)
+    except (TypeError, ValueError, RuntimeError):
+        raise GraphError(f"y must be a list with one class for each of the {count} graphs.") from None
+    if labels.shape != (count,):
+        raise GraphError(f"y must have one class for each of the {count} graphs, got {labels.shape}.")
+    if any(value is None for value in values) or (labels.dtype.kind == "f" and not np.isfinite(labels).all()):
+        raise GraphError("y must not hold missing values: leave those graphs out.")
+    if labels.dtype.kind not in "biufU" or labels.tolist() != values:
+        raise GraphError("y must hold words, or numbers, and not both: one kind of value for all graphs.")
+    return labels
 
 
 def class_numbers(y: Any, count: int) -> tuple[NDArray[np.int64], tuple[str, ...]]:
     """Class number of every graph, and the names of the classes in sorted order."""
-    labels = np.asarray([value.item() if hasattr(value, "item") else value for value in y])
-    if labels.shape != (count,):
-        raise GraphError(f"y must have one class for each of the {count} graphs, got {labels.shape}.")
-    if labels.dtype.kind == "f" and not np.isfinite(labels).all():
-        raise GraphError("y must not hold missing values: leave those graphs out.")
-    names, numbers = np.unique(labels, return_inverse=True)
+    names, numbers = np.unique(class_labels(y, count), return_inverse=True)
     return numbers.astype(np.int64), tuple(str(name) for name in names.tolist())
 
 

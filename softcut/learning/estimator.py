@@ -2,20 +2,30 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import astuple, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
+from torch import Tensor
 
-from softcut.clustering.arguments import seed_from
+from softcut.clustering.arguments import LIMITS, callables, positive, refusal, seed_from, whole
 from softcut.device import choose_device
 from softcut.errors import GraphError, ModelFileError, NotFittedError, ParameterError
-from softcut.graph.collection import GraphCollection, Split, from_graphs, hold_out
-from softcut.io.model_files import CLASSIFIER, read_model, what_it_is, write_model
+from softcut.graph.collection import (
+    GraphCollection,
+    Split,
+    class_labels,
+    from_graphs,
+    hold_out,
+    places_by_name,
+)
+from softcut.io.model_files import CLASSIFIER, FILE_FIELDS, read_model, what_it_is, write_model
 from softcut.learning.experiment import (
     METHODS,
     ClassifierSettings,
@@ -26,8 +36,9 @@ from softcut.learning.experiment import (
 )
 from softcut.learning.replica_net import replica_net
 from softcut.learning.structure_features import StructureFeatures
+from softcut.nn import RandomPool
+from softcut.tables.arrays import listed, warn_caller
 from softcut.training import Loop, LoopProgress
-from softcut.training.task import check_numbers
 
 FEATURES = ("auto", "given", "structure", "both")
 # Arguments that model files know by another name.
@@ -77,6 +88,8 @@ class GraphClassification(ClassifierMixin, BaseEstimator):
         The classes, sorted.
     best_epoch_, validation_loss_, validation_accuracy_ : ndarray
         Of each of the `n_init` networks, at its best epoch.
+    feature_names_in_ : array
+        Names of the features, where the graphs have some; other graphs are matched by name.
     n_iter_, interrupted_ : int, bool
         How many epochs were run; whether Ctrl-C ended the training (the weights are then the best so far).
     metadata_ : dict
@@ -114,33 +127,33 @@ class GraphClassification(ClassifierMixin, BaseEstimator):
 
         By default the classes are those that the graphs bring along.
         """
-        settings = self._settings()
+        settings, device = self._settings(), choose_device(self.device)
+        callbacks, seed = callables(self.callbacks), seed_from(self.random_state)
         collection, labels = self._read(graphs, y)
         names, numbers = np.unique(labels, return_inverse=True)
         if len(names) < 2:
             raise GraphError(f"y must hold at least two classes, got {names.tolist()}.")
         self._given, self._structure = collection.num_features, None
+        self._keep_names(collection.feature_names)
         if self._given == 0 and self.features == "given":
             raise GraphError("the graphs have no features x: use features='structure', or give them x.")
         if self.features in ("structure", "both") or (self.features == "auto" and self._given == 0):
             self._structure = StructureFeatures.fit(collection)
         classes = tuple(map(str, names.tolist()))
         collection = replace(self._with_features(collection), y=numbers.astype(np.int64), classes=classes)
-        self._seed = seed_from(self.random_state)
-        split = hold_out(numbers, self.validation, self._seed)
-        seeds = [1000 * self._seed + i for i in range(self.n_init)]
-        device = choose_device(self.device)
+        split = hold_out(numbers, self.validation, seed)
+        seeds = [1000 * seed + i for i in range(self.n_init)]
         task = build_task(collection, self.pool, [split] * self.n_init, seeds, settings, device)
         loop = loop_settings([split], settings)
 
         def tell(progress: LoopProgress) -> None:
-            for callback in self.callbacks or ():
+            for callback in callbacks:
                 callback(progress)
 
-        result = Loop(task, loop).run(tell if self.callbacks else None)
+        result = Loop(task, loop).run(tell if callbacks else None)
         if result.best_iteration is None or result.best_loss is None:
             raise ParameterError("training was stopped before its first epoch: there is nothing to keep.")
-        self.classes_ = names
+        self.classes_, self._seed = names, seed
         self.interrupted_ = result.interrupted
         self.metadata_: dict[str, Any] = {}
         self.best_epoch_ = np.round(result.best_iteration / loop.check_every).astype(int)
@@ -153,44 +166,47 @@ class GraphClassification(ClassifierMixin, BaseEstimator):
         return self
 
     def _settings(self) -> ClassifierSettings:
-        if self.pool not in METHODS:
-            raise ParameterError(
-                f"pool must be one of {', '.join(METHODS)}, not {self.pool!r}.", argument="pool"
-            )
-        if self.features not in FEATURES:
-            raise ParameterError(f"features must be one of {', '.join(FEATURES)}, not {self.features!r}.")
-        if not isinstance(self.n_init, int) or self.n_init < 1:
-            said = f"n_init must be a whole number of at least 1, not {self.n_init!r}."
-            raise ParameterError(said, argument="n_init")
-        if not 0 < self.validation <= 0.5:
-            raise ParameterError(f"validation must be above 0 and at most 0.5, not {self.validation}.")
-        check_numbers(self, tuple(_RECORDED))
+        """The arguments, checked."""
+        for name, known in (("pool", tuple(METHODS)), ("features", FEATURES)):
+            if getattr(self, name) not in known:
+                raise refusal(name, f"one of {', '.join(known)}", getattr(self, name))
+        numbers = ("n_init", "hidden", "levels", "batch_size", "max_iter", "patience")
+        _, hidden, levels, batch, epochs, patience = (whole(name, getattr(self, name)) for name in numbers)
+        if positive("validation", self.validation) > 0.5:
+            raise refusal("validation", "above 0 and at most 0.5", self.validation)
+        if self.k is not None and (not isinstance(self.k, list | tuple) or len(self.k) != levels):
+            raise refusal("k", f"a list of one number for each of the {levels} levels, or None", self.k)
+        args = self.pool_args
+        if args is not None and not (
+            isinstance(args, Mapping) and all(isinstance(name, str) for name in args)
+        ):
+            raise refusal("pool_args", "a dict of options of the pooler, or None", args)
         return ClassifierSettings(
-            batch=self.batch_size,
-            lr=self.learning_rate,
-            epochs=self.max_iter,
-            patience=self.patience,
-            l2=self.l2,
-            hidden=self.hidden,
-            levels=self.levels,
-            k=None if self.k is None else tuple(self.k),
-            pool_args=dict(self.pool_args or {}),
+            batch=batch,
+            lr=positive("learning_rate", self.learning_rate),
+            epochs=epochs,
+            patience=patience,
+            l2=positive("l2", self.l2, or_zero=True),
+            hidden=hidden,
+            levels=levels,
+            k=None if self.k is None else tuple(whole("k", each) for each in self.k),
+            pool_args=dict(args or {}),
         )
+
+    def _keep_names(self, names: Sequence[str] | None) -> None:
+        if hasattr(self, "feature_names_in_"):
+            del self.feature_names_in_
+        if names is not None:
+            self.feature_names_in_: NDArray[Any] = np.asarray(names, dtype=object)
 
     def _read(self, graphs: Any, y: Any) -> tuple[GraphCollection, NDArray[Any]]:
         """The graphs, and their classes as they were given."""
         collection = graphs if isinstance(graphs, GraphCollection) else from_graphs(graphs, y)
         if y is not None:
-            labels = np.asarray([v.item() if hasattr(v, "item") else v for v in y])
-        elif collection.y is not None:
-            labels = np.asarray(collection.classes)[collection.y]
-        else:
+            return collection, class_labels(y, len(collection))
+        if collection.y is None:
             raise GraphError("y must be given: the graphs bring no classes along.")
-        if labels.shape != (len(collection),):
-            raise GraphError(
-                f"y must have one class for each of the {len(collection)} graphs, got {labels.shape}."
-            )
-        return collection, labels
+        return collection, np.asarray(collection.classes)[collection.y]
 
     def _with_features(self, graphs: GraphCollection) -> GraphCollection:
         """The graphs with the features that the network reads."""
@@ -208,11 +224,28 @@ class GraphClassification(ClassifierMixin, BaseEstimator):
             raise GraphError(
                 f"graphs have {collection.num_features} features, but the model was fitted with {self._given}."
             )
-        collection, device = self._with_features(collection), choose_device(self.device)
+        collection, device = self._with_features(self._by_name(collection)), choose_device(self.device)
+        columns = (collection.index.shape[1], collection.value.shape[1], collection.num_features)
+        if columns != self._columns:
+            raise GraphError("graphs hold their features in other columns of numbers than those of the fit.")
         everything = np.arange(len(collection))
         splits, seeds = [Split(everything, everything, everything)] * self.n_init, range(self.n_init)
         task = build_task(collection, self.pool, splits, seeds, self._settings(), device, net=self._net)
         return task.predict(everything).mean(0).double().cpu().numpy()
+
+    def _by_name(self, graphs: GraphCollection) -> GraphCollection:
+        """The graphs with their features in the order of the fit."""
+        known = getattr(self, "feature_names_in_", None)
+        if self.features == "structure":
+            return graphs
+        if (known is None) != (graphs.feature_names is None):
+            which = "the features have no names, but those of the fit had"
+            which = which if known is not None else "the features have names, but those of the fit had none"
+            warn_caller(f"{which}: they are taken in the order of the fit.")
+        if known is None or graphs.feature_names is None:
+            return graphs
+        places = places_by_name(known.tolist(), graphs.feature_names, "graphs")
+        return replace(graphs, value=graphs.value[:, places], feature_names=tuple(known))
 
     def predict(self, graphs: Any) -> NDArray[Any]:
         """The most probable class of every graph."""
@@ -221,8 +254,18 @@ class GraphClassification(ClassifierMixin, BaseEstimator):
 
     def score(self, graphs: Any, y: Any = None, sample_weight: Any = None) -> float:
         """Share of the graphs that are classified correctly."""
-        _, labels = self._read(graphs, y)
-        hits = self.predict(graphs) == labels.astype(self.classes_.dtype)
+        self._check_fitted()
+        collection, labels = self._read(graphs, y)
+        # Classes that a collection brings along are words: "1" is then the class 1, but 1.9 and "1.9" are not.
+        as_words = (labels.dtype.kind == "U") != (self.classes_.dtype.kind == "U")
+        number = {str(each) if as_words else each: i for i, each in enumerate(self.classes_.tolist())}
+        numbers = [number.get(str(each) if as_words else each, -1) for each in labels.tolist()]
+        unknown = np.unique(labels[np.equal(numbers, -1)]).tolist()
+        if unknown:
+            raise GraphError(
+                f"y holds {listed(unknown)}, but the classes of the fit are {listed(self.classes_.tolist())}."
+            )
+        hits = self.predict_proba(collection).argmax(1) == numbers
         return float(np.average(hits, weights=sample_weight))
 
     def _check_fitted(self) -> None:
@@ -230,7 +273,9 @@ class GraphClassification(ClassifierMixin, BaseEstimator):
             raise NotFittedError("this GraphClassification is not fitted yet; call fit first.")
 
     def save(self, path: str | Path) -> Path:
-        """Write the fitted model as ``<path>.safetensors`` and ``<path>.json``; loading runs no code.
+        """Write the fitted model as ``<path>.safetensors``, which is returned; loading runs no code.
+
+        It replaces an older model in one step, and no other file.
 
         >>> import softcut as sc, tempfile
         >>> ring = sc.Graph.from_edges([[0, 1, 2, 3], [1, 2, 3, 0]])
@@ -242,15 +287,21 @@ class GraphClassification(ClassifierMixin, BaseEstimator):
         True
         """
         self._check_fitted()
-        parameters = {_RECORDED.get(name, name): value for name, value in self.get_params().items()}
-        del parameters["callbacks"]
+        return write_model(path, dict(self._net.named_parameters()), self._described())
+
+    def _described(self) -> dict[str, Any]:
+        """All of a fitted model but its weights."""
+        params = {name: value for name, value in self.get_params().items() if name != "callbacks"}
         if not isinstance(self.random_state, int | None):
-            parameters["random_state"] = self._seed
-        meta = {
+            params["random_state"] = self._seed
+        params["device"] = str(self.device)
+        names = getattr(self, "feature_names_in_", None)
+        return {
             "kind": CLASSIFIER,
-            "parameters": parameters,
+            "parameters": {_RECORDED.get(name, name): _plain(value) for name, value in params.items()},
             "classes": self.classes_.tolist(),
             "given": self._given,
+            "feature_names": None if names is None else names.tolist(),
             "sizes": self._sizes,
             "columns": list(self._columns),
             "structure": None if self._structure is None else list(astuple(self._structure)),
@@ -261,40 +312,84 @@ class GraphClassification(ClassifierMixin, BaseEstimator):
             "validation_loss": self.validation_loss_.tolist(),
             "validation_accuracy": self.validation_accuracy_.tolist(),
         }
-        return write_model(path, dict(self._net.named_parameters()), meta)
 
     @classmethod
     def load(cls, path: str | Path) -> GraphClassification:
-        """Read what :meth:`save` wrote."""
+        """Read what :meth:`save` wrote; every field is checked first."""
         tensors, meta = read_model(path)
         if meta.get("kind") != CLASSIFIER:
             raise ModelFileError(f"{path} is {what_it_is(meta)}")
         try:
-            names = {recorded: name for name, recorded in _RECORDED.items()}
-            model = cls(**{names.get(name, name): value for name, value in meta["parameters"].items()})
-            settings = model._settings()
-            model.classes_ = np.asarray(meta["classes"])
-            model._given, model._sizes = int(meta["given"]), [int(v) for v in meta["sizes"]]
-            one_hot, values, features = (int(v) for v in meta["columns"])
-            model._columns, known = (one_hot, values, features), meta["structure"]
-            model._structure = None
-            if known is not None:
-                model._structure = StructureFeatures(int(known[0]), float(known[1]), float(known[2]))
-            classes, seeds = len(model.classes_), range(model.n_init)
-            models = build_models(features, classes, model.pool, model._sizes, seeds, settings)
-            model._net = replica_net(models, one_hot, one_hot + values)
-            expected = {name: value.shape for name, value in model._net.named_parameters()}
-            if expected != {name: value.shape for name, value in tensors.items()}:
-                raise ValueError("its weights do not fit its settings")
-            model._net.load_state_dict(tensors, strict=False)
-            model.best_epoch_, model.n_iter_ = np.asarray(meta["best_epoch"]), int(meta["n_epochs"])
-            model.interrupted_, model.metadata_ = bool(meta["interrupted"]), dict(meta["metadata"])
-            model.validation_loss_ = np.asarray(meta["validation_loss"])
-            model.validation_accuracy_ = np.asarray(meta["validation_accuracy"])
-        except (KeyError, TypeError, ValueError, RuntimeError, ParameterError) as error:
-            raise ModelFileError(f"{path}: the model is damaged or incomplete ({error}).") from error
+            model = cls._from_file(tensors, meta)
+            read = {name: value for name, value in meta.items() if name not in FILE_FIELDS}
+            if json.dumps(model._described(), sort_keys=True) != json.dumps(read, sort_keys=True):
+                raise ValueError("a field is unknown or has a value of another type")
+        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError, RuntimeError) as error:
+            said = " ".join(str(error).split())  # PyTorch's are several lines
+            raise ModelFileError(f"{path}: the model is damaged or incomplete ({said}).") from error
         try:
             choose_device(model.device)
         except ParameterError:
             model.device = "auto"
         return model
+
+    @classmethod
+    def _from_file(cls, tensors: dict[str, Tensor], meta: dict[str, Any]) -> GraphClassification:
+        """The model of a file; its sizes are compared with its tensors before anything of these sizes is made."""
+        recorded = {recorded: name for name, recorded in _RECORDED.items()}
+        model = cls(**{recorded.get(name, name): value for name, value in meta["parameters"].items()})
+        settings, model._seed = model._settings(), seed_from(model.random_state)
+        model.classes_ = class_labels(meta["classes"], len(meta["classes"]))
+        model._given, model._sizes = whole("given", meta["given"], 0), list(meta["sizes"])
+        one_hot, values, features = (whole("columns", each, 0) for each in meta["columns"])
+        model._columns, known, names = (one_hot, values, features), meta["structure"], meta["feature_names"]
+        model._structure, width = None, model._given
+        if known is not None:
+            model._structure = StructureFeatures(
+                whole("structure", known[0], 0), float(known[1]), positive("structure", known[2])
+            )
+            width = (0 if model.features == "structure" else width) + model._structure.max_degree + 2
+        plain = model.features == "given" or (model.features == "auto" and model._given > 0)
+        _check(plain == (known is None), "structure")
+        _check(settings.k is None or list(settings.k) == model._sizes, "sizes")
+        _check(width == features and max(one_hot, values) <= features, "columns")
+        words = names is None or (isinstance(names, list) and all(isinstance(each, str) for each in names))
+        _check(words and (names is None or len(set(names)) == len(names) == model._given), "feature_names")
+        _check(
+            np.array_equal(np.unique(model.classes_), model.classes_) and len(model.classes_) > 1, "classes"
+        )
+        model._keep_names(names)
+        options = (features, len(model.classes_), model.pool, model._sizes, [0], settings)
+        with torch.device("meta"):  # shapes without memory: all networks have those of one
+            (one,) = build_models(*options)
+        shapes = sorted((model.n_init, *value.shape) for value in one.parameters())
+        _check(shapes == sorted(tuple(value.shape) for value in tensors.values()), "weights")
+        random = [pool.k for pool in one.pools if isinstance(pool, RandomPool)]  # in the shape of no weight
+        _check(max(random, default=0) <= LIMITS["n_clusters"], "sizes")
+        model._net = replica_net(build_models(*options), one_hot, one_hot + values)
+        for name, value in model._net.named_parameters():
+            given = tensors[name]
+            _check(given.shape[1:] == value.shape[1:] and given.dtype == value.dtype, name)
+            _check(bool(given.isfinite().all()), name)
+            value.data = given
+        model.best_epoch_, model.n_iter_ = np.asarray(meta["best_epoch"]), whole("n_epochs", meta["n_epochs"])
+        model.validation_loss_ = np.asarray(meta["validation_loss"])
+        model.validation_accuracy_ = np.asarray(meta["validation_accuracy"])
+        for each in (model.best_epoch_, model.validation_loss_, model.validation_accuracy_):
+            _check(each.shape == (model.n_init,) and each.dtype.kind in "if", "best_epoch")
+        model.interrupted_, model.metadata_ = bool(meta["interrupted"]), dict(meta["metadata"])
+        return model
+
+
+def _check(right: bool, field: str) -> None:
+    if not right:
+        raise ValueError(f"{field} does not fit the rest of the model")
+
+
+def _plain(value: Any) -> Any:
+    """A parameter as JSON knows it."""
+    if isinstance(value, list | tuple):
+        return [_plain(each) for each in value]
+    if isinstance(value, Mapping):
+        return {name: _plain(each) for name, each in value.items()}
+    return value.item() if isinstance(value, np.generic) else value

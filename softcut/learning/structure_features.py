@@ -70,6 +70,7 @@ class StructureFeatures:
             index=np.column_stack([degree, graphs.index + width]).astype(np.int32),
             value=np.column_stack([scaled, graphs.value]).astype(np.float32),
             num_features=graphs.num_features + width + 1,
+            feature_names=None,
         )
 
 

@@ -100,7 +100,7 @@ def test_cluster_writes_labels_with_names(done, people, tmp_path):
     assert float(facts.pop("seconds")) < 1000 and 0 < metrics["seconds"]["read"] < 1000
     numbers = {name: f"{metrics[name.replace(' ', '_')]:.2f}" for name in ("normalised cut", "modularity")}
     assert facts == {"clusters used": "3 of 3", **numbers}
-    written = [*(f"people-clusters/{f}" for f in files), "m.json", "m.safetensors"]
+    written = [*(f"people-clusters/{f}" for f in files), "m.safetensors"]
     assert lines[-1] == "Written: " + ", ".join(written)
 
     out, _ = done("predict", "m", "people.csv", "--features", "words.csv", "--out", "again", "--no-plot")

@@ -14,7 +14,8 @@ from helpers.refusals import refuses
 from softcut.cli.console import TrainingBar
 from softcut.cli.interrupts import Interrupts, Stopped
 from softcut.cli.output import Output
-from softcut.errors import ParameterError
+from softcut.errors import ModelFileError, ParameterError
+from softcut.io import write_model
 
 FILES = ("labels.csv", "*.png")
 
@@ -57,7 +58,7 @@ def test_a_failure_leaves_nothing(here):
     def fail():
         with output:
             (folder.staged / "labels.csv").write_text("half")
-            (models.staged / "m.json").write_text("half")
+            (models.staged / "m.safetensors").write_text("half")
             raise RuntimeError("disk on fire")
 
     with pytest.raises(RuntimeError):
@@ -66,7 +67,16 @@ def test_a_failure_leaves_nothing(here):
     assert output.written == []
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems cannot exchange two folders")
+def test_a_folder_is_replaced_in_one_step(here, monkeypatch):
+    fill("result", "a.png")
+    monkeypatch.setattr(Path, "rename", Mock(side_effect=AssertionError("killed between two steps")))
+    fill("result", "b.png", overwrite=True)
+    assert everything(here) == ["result", "result/b.png"]
+
+
 def test_old_results_need_a_word_and_do_not_mix(here, monkeypatch):
+    monkeypatch.setattr("softcut.cli.output.exchange", lambda one, other: False)  # as on other systems
     fill("result", "a.png")
     not_taken("result", "--overwrite", overwrite=False)
     fill("result", "b.png", overwrite=True)
@@ -97,19 +107,28 @@ def test_bad_places_are_refused_at_once(here, monkeypatch):
     locked = Mock(side_effect=PermissionError(13, "Permission denied"))
     monkeypatch.setattr("softcut.cli.output.tempfile.mkdtemp", locked)
     not_taken("locked", "Permission denied")
-    refuses(ParameterError, r"--model-out locked/m .*Permission denied", Output().model, Path("locked/m"))
+    refuses(
+        ParameterError,
+        r"--model-out locked/m.safetensors .*Permission denied",
+        Output().model,
+        Path("locked/m"),
+    )
 
 
 def test_files_go_beside_others(here):
     (here / "other.json").write_text("1")
     output = Output()
-    models = output.model(Path("m.json"))
+    models = output.model(Path("m"))
     with output:
-        (models.staged / "m.json").write_text("2")
-    assert everything(here) == ["m.json", "other.json"]
-    refuses(ParameterError, r"m\.json exists", Output().model, Path("m"))
-    (here / "m.safetensors").mkdir()
-    refuses(ParameterError, r"m\.safetensors is a folder", Output(overwrite=True).model, Path("m"))
+        write_model(models.staged / "m", {}, {})
+    assert everything(here) == ["m.safetensors", "other.json"]
+    refuses(ParameterError, r"m\.safetensors exists", Output().model, Path("m"))
+    assert Output(overwrite=True).model(Path("m")) is not None
+    (here / "m.safetensors").write_text("of another program")
+    refuses(ModelFileError, "is not replaced", Output(overwrite=True).model, Path("m"))
+    (here / "n.safetensors").mkdir()
+    refuses(ParameterError, r"n\.safetensors is a folder", Output(overwrite=True).model, Path("n"))
+    refuses(ModelFileError, "is one .safetensors file", Output().model, Path("other.json"))
     assert Output().model(None) is None
 
 
@@ -121,7 +140,7 @@ def test_a_run_that_fails_while_writing_leaves_nothing(refused, ring, monkeypatc
 def test_the_model_may_lie_with_the_results(done, ring, tmp_path):
     words = (*ring, "--out", "all", "--model-out", "all/m", "--no-plot")
     done(*words)
-    assert {"all/m.json", "all/m.safetensors", "all/labels.csv"} <= set(everything(tmp_path))
+    assert {"all/m.safetensors", "all/labels.csv"} <= set(everything(tmp_path))
     done(*words, "--overwrite")
     done("predict", "all/m", "ring.csv", "--out", "again", "--no-plot")
 
@@ -131,6 +150,8 @@ def test_a_bad_place_is_refused_before_the_fit(refused, ring, monkeypatch):
     monkeypatch.setattr("softcut.clustering.GraphClustering.fit", fit)
     for option in ("--out", "--model-out"):
         assert option in refused(*ring, option, "ring.csv/inside")
+    assert "is one .safetensors file" in refused(*ring, "--model-out", "ring-clusters/metrics.json")
+    assert "is the name of a result" in refused(*ring, "--export", "ring-clusters/metrics.json")
     fit.assert_not_called()
 
 

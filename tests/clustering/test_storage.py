@@ -61,7 +61,7 @@ def load(monkeypatch):
 def test_everything_comes_back(kind, tmp_path):
     est, data, _, _ = packed(kind)
     path = est.save(tmp_path / "model")
-    assert sorted(p.name for p in tmp_path.iterdir()) == ["model.json", "model.safetensors"]
+    assert path == tmp_path / "model.safetensors"
     again = sc.GraphClustering.load(path)
     assert type(again) is type(est)
     for name, value in vars(est).items():
@@ -119,12 +119,13 @@ def test_parameters_as_json_knows_them(load):
     assert load(tensors, meta)._model.encoder.recipe.distances[-1] == 1000
 
 
-def test_a_model_of_a_device_that_is_not_here(load):
+@pytest.mark.parametrize("device", ["cuda:99", "meta", "hpu", "abacus"])
+def test_a_model_of_a_device_that_is_not_here(device, load):
     est, data, tensors, meta = packed("default")
-    meta["params"]["device"] = "cuda:99"
+    meta["params"]["device"] = device
     again = load(tensors, meta)
     assert again.device == "auto"
-    said = "the model was fitted on 'cuda:99', which this machine does not have: device='auto' is used."
+    said = f"the model was fitted on '{device}', which this machine does not have: device='auto' is used."
     assert again.notes_[-1] == said and again.notes_[-1].code == "device_not_here"
     np.testing.assert_array_equal(again.predict(data), est.labels_)
 
@@ -133,15 +134,11 @@ def test_a_model_of_a_device_that_is_not_here(load):
 
 
 def test_sixty_damaged_files(tmp_path):
-    """Bytes changed, cut off or doubled in either file: a ModelFileError, or the same model."""
+    """Bytes changed, cut off or doubled: a ModelFileError, or the same model."""
     est = packed("default")[0]
-    rng, good, refused = np.random.default_rng(0), est.save(tmp_path / "good"), 0
-    endings = (".json", ".safetensors")
-    whole = {ending: good.with_name(f"good{ending}").read_bytes() for ending in endings}
-    for number in range(60):
-        for ending, data in whole.items():
-            content = damaged(data, rng) if ending == endings[number % 2] else data
-            (tmp_path / f"bad{ending}").write_bytes(content)
+    rng, whole, refused = np.random.default_rng(0), est.save(tmp_path / "good").read_bytes(), 0
+    for _ in range(60):
+        (tmp_path / "bad.safetensors").write_bytes(damaged(whole, rng))
         try:
             again = sc.GraphClustering.load(tmp_path / "bad")
         except ModelFileError:
@@ -149,9 +146,6 @@ def test_sixty_damaged_files(tmp_path):
         else:
             np.testing.assert_array_equal(again.labels_, est.labels_)
     assert refused >= 57
-    (tmp_path / "bad.json").write_text("[" * 100_000 + "]" * 100_000)
-    with pytest.raises(ModelFileError):
-        sc.GraphClustering.load(tmp_path / "bad")
 
 
 def test_loading_never_unpickles(tmp_path, monkeypatch):
@@ -295,13 +289,15 @@ def test_every_tensor_has_one_shape_and_finite_numbers(kind, load):
             "longer": torch.cat([tensor, tensor]) if tensor.dim() else torch.zeros(1),
             "one dimension more": tensor.unsqueeze(-1),
             "another type": tensor.long() if tensor.is_floating_point() else tensor.float(),
+            "half precision": tensor.half(),
+            "another precision": tensor.float() if tensor.dtype == torch.float64 else tensor.double(),
         }
         if tensor.is_floating_point() and tensor.numel():
             wrong["not finite"] = tensor * math.nan
         if kind == "placed" and name == "weights":  # there are no networks to weigh
             wrong.pop("longer")
         for what, value in wrong.items():
-            if value.shape != tensor.shape or what in ("another type", "not finite"):
+            if value.shape != tensor.shape or value.dtype != tensor.dtype or what == "not finite":
                 assert refusal(load, {**tensors, name: value}, meta), f"{name}, {what}"
         # Words have weights only where they are binary: without them they are other words.
         if name != "encoder.weight" or kind not in ("default", "best"):
