@@ -150,7 +150,7 @@ def page_text(out: str | Path) -> str:
         "`mincut-diagonal`: the diagonal of the pooled adjacency is kept.",
         degeneracy(table),
     ]
-    smoothness = read_cells(Path(out) / UNIFORM)
+    smoothness = read_cells(Path(out) / UNIFORM, "rows")
     if smoothness:
         parts += [
             "### Why assignments stay uniform",
