@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fnmatch
 import os
 import shutil
@@ -15,6 +16,7 @@ import typer
 
 from softcut.cli.interrupts import INTERRUPTS
 from softcut.errors import ParameterError
+from softcut.files import check_writable, nearest
 
 Device = Annotated[str, typer.Option(help="'auto', 'cpu' or 'cuda'.")]
 ModelOut = Annotated[Path | None, typer.Option(help="Save the fitted model under this name.")]
@@ -24,6 +26,9 @@ OutFolder = Annotated[
 Overwrite = Annotated[
     bool, typer.Option("--overwrite", help="Replace the results of an earlier run in the same place.")
 ]
+
+
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 @dataclass
@@ -43,9 +48,12 @@ class Output:
         self.written: list[Path] = []
         self._places: list[Place] = []
         self._temporary: list[Path] = []
+        self._claimed: dict[Path, str] = {}  # files that will be written, and the option that names them
 
-    def folder(self, path: Path, ours: Sequence[str], model: Path | None = None) -> Place:
-        """A folder of ``--out`` that will hold these results, and perhaps a model, and nothing else.
+    def folder(
+        self, path: Path, ours: Sequence[str], model: Path | None = None, export: Path | None = None
+    ) -> Place:
+        """A folder of ``--out`` that will hold these results, perhaps a model and an export, and nothing else.
 
         `ours` are patterns of the files such a folder holds: a folder with any other file is never replaced.
         """
@@ -57,7 +65,8 @@ class Output:
             if here == target or target in here.parents:
                 raise ParameterError(f"--out {path} is the folder you are in; name a new folder.")
             inside = sorted(p.name for p in target.iterdir())
-            patterns = (*ours, *_model_files(model))
+            exported = [export.name] if export is not None and export.parent == path else []
+            patterns = (*ours, *_model_files(model), *exported)
             others = [name for name in inside if not any(fnmatch.fnmatch(name, p) for p in patterns)]
             if others:
                 raise ParameterError(
@@ -67,7 +76,13 @@ class Output:
                 raise ParameterError(
                     f"--out {path} holds the results of an earlier run; name another folder or add --overwrite."
                 )
-        _check_writable("--out", path, target.parent)
+            check_writable("--out", path, target)
+            if os.path.ismount(target):
+                raise ParameterError(
+                    f"--out {path} is a mounted disk and cannot be replaced; name a folder in it."
+                )
+        check_writable("--out", path, target.parent)
+        self._claim("--out", path, target, ("", *ours))
         return self._add(Place(target, whole=True))
 
     def model(self, path: Path | None) -> Place | None:
@@ -77,6 +92,7 @@ class Output:
     def files(self, option: str, path: Path, names: Sequence[str]) -> Place:
         """The folder of `path`, into which files called `names` will go beside what is there."""
         folder = Path(os.path.realpath(path.parent))
+        self._claim(option, path, folder, names)
         for name in names:
             if (folder / name).is_dir():
                 raise ParameterError(f"{option} {path} cannot be written: {name} is a folder.")
@@ -87,8 +103,21 @@ class Output:
         for place in self._places:
             if place.path == folder:
                 return place  # part of that folder, which is replaced as a whole
-        _check_writable(option, path, folder)
+        check_writable(option, path, folder)
         return self._add(Place(folder, whole=False))
+
+    def check_room(self, needed: int) -> None:
+        """Refuse disks that have less than so many bytes left."""
+        for place in self._places:
+            check_writable("--out", place.path, place.path.parent if place.whole else place.path, needed)
+
+    def _claim(self, option: str, path: Path, folder: Path, names: Sequence[str]) -> None:
+        """Refuse two files of one name."""
+        for name in names:
+            other = self._claimed.setdefault(folder / name, option)
+            if other != option:
+                what = f"{name or path.name} of {other}"
+                raise ParameterError(f"{option} {path} would replace {what}; choose another name.")
 
     def _add(self, place: Place) -> Place:
         self._places.append(place)
@@ -97,7 +126,7 @@ class Output:
     def __enter__(self) -> Output:
         try:
             for place in self._places:
-                beside = _existing(place.path.parent if place.whole else place.path)
+                beside = nearest(place.path.parent if place.whole else place.path)
                 place.staged = Path(tempfile.mkdtemp(dir=beside, prefix=".softcut-"))
                 self._temporary.append(place.staged)
         except BaseException:
@@ -105,7 +134,7 @@ class Output:
             raise
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, *error: object) -> None:
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, *where: object) -> None:
         with INTERRUPTS.shielded():
             try:
                 if kind is None:
@@ -114,6 +143,9 @@ class Output:
                         _put(place)
             finally:
                 self._clean()
+        if isinstance(error, OSError) and error.errno in (None, *_FULL):  # None: numpy counts what it wrote
+            reason = error.strerror or "the disk is full"
+            raise ParameterError(f"--out {self._places[0].path} cannot be written: {reason}.") from error
 
     def _clean(self) -> None:
         for folder in self._temporary:
@@ -153,21 +185,3 @@ def _model_files(path: Path | None) -> list[str]:
         return []
     stem = path.name.removesuffix(".safetensors").removesuffix(".json")
     return [stem + ".safetensors", stem + ".json"]
-
-
-def _existing(path: Path) -> Path:
-    """The folder itself, or the nearest one above it that exists."""
-    return next(p for p in (path, *path.parents) if p.exists())
-
-
-def _check_writable(option: str, path: Path, folder: Path) -> None:
-    """Say before the work, not after it, that nothing can be written there."""
-    parent = _existing(folder)
-    if not parent.is_dir():
-        raise ParameterError(f"{option} {path} cannot be written: {parent} is a file.")
-    try:
-        os.rmdir(tempfile.mkdtemp(dir=parent, prefix=".softcut-"))
-    except OSError as error:
-        raise ParameterError(
-            f"{option} {path} cannot be written: {parent}: {error.strerror or error}."
-        ) from error

@@ -112,7 +112,7 @@ class Records:
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
-        self._runs, self._version = [], None  # type: tuple[list[dict[str, Any]], Any]
+        self._runs, self._stamp = [], None  # type: tuple[list[dict[str, Any]], Any]
         _ = self.runs  # a broken file is refused now
 
     @property
@@ -120,9 +120,9 @@ class Records:
         """The runs in the file, also those that other processes have finished meanwhile."""
         with contextlib.suppress(FileNotFoundError):
             about = self.path.stat()
-            version = about.st_ino, about.st_mtime_ns, about.st_size
-            if version != self._version:
-                self._runs, self._version = read_cells(self.path, "runs"), version
+            stamp = about.st_ino, about.st_mtime_ns, about.st_size
+            if stamp != self._stamp:
+                self._runs, self._stamp = read_cells(self.path, "runs"), stamp
         return self._runs
 
     def missing(
