@@ -7,12 +7,15 @@ import ctypes
 import glob
 import json
 import os
+import shutil
 import sys
 import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import IO, Any
+
+from softcut.errors import ParameterError
 
 _ABANDONED = 600  # seconds since a temporary file was last written to: its process was killed
 
@@ -52,6 +55,34 @@ def atomic_write(path: str | Path, content: bytes | Callable[[IO[bytes]], Any]) 
         Path(temporary).unlink(missing_ok=True)
         raise
     return path
+
+
+def check_writable(option: str, path: str | Path, folder: str | Path, room: int = 0) -> None:
+    """Say before the work, not after it, that a folder cannot be written to, or has no room for so many bytes.
+
+    Where the folder does not exist, this is about the nearest one above it. `option` and `path` are what was given.
+    """
+    parent = nearest(folder)
+    if not parent.is_dir():
+        raise ParameterError(f"{option} {path} cannot be written: {parent} is a file.")
+    try:
+        os.rmdir(tempfile.mkdtemp(dir=parent, prefix=".softcut-"))
+        free = shutil.disk_usage(parent).free
+    except OSError as error:
+        raise ParameterError(
+            f"{option} {path} cannot be written: {parent}: {error.strerror or error}."
+        ) from error
+    if free < room:
+        raise ParameterError(
+            f"{option} {path} cannot be written: the results take about {room / 1e6:,.1f} MB, and {parent} has "
+            f"{free / 1e6:,.1f} MB left; free some or name a folder on another disk."
+        )
+
+
+def nearest(path: str | Path) -> Path:
+    """The folder itself, or the nearest one above it that exists."""
+    path = Path(path)
+    return next(p for p in (path, *path.parents) if p.exists())
 
 
 def atomic_json(path: str | Path, value: Any) -> Path:

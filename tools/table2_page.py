@@ -128,7 +128,7 @@ def page_text(out: str | Path) -> str:
         "L_o off; `mincut-diagonal`: the diagonal of the pooled adjacency is kept.",
         degeneracy(table),
     ]
-    smoothness = read_cells(Path(out) / UNIFORM)
+    smoothness = read_cells(Path(out) / UNIFORM, "rows")
     if smoothness:
         parts += [
             "### Why assignments stay uniform",

@@ -149,7 +149,7 @@ def write_all(root: str | Path = ".") -> list[Path]:
         if made != page.read_text(encoding="utf-8"):
             written.append(atomic_write(page, made.encode()))
     for picture, (file, draw) in PICTURES.items():
-        curves = read_cells(root / "results" / file)
+        curves = read_cells(root / "results" / file, "curves")
         if curves:
             written.append(draw(curves, root / picture))
     return written

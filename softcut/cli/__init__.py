@@ -15,6 +15,7 @@ __all__ = ["main"]
 
 def main() -> None:
     """Run a command and exit: 0 when all went well, 2 for bad input (one sentence), 130 after Ctrl-C."""
+    _open_streams()
     try:
         code = _run()
     except KeyboardInterrupt:
@@ -23,6 +24,13 @@ def main() -> None:
     if code == 130:
         _end_quietly()
     sys.exit(code)
+
+
+def _open_streams() -> None:
+    """Streams that the caller closed lead nowhere: no file that is opened later may take their number."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_RDWR), mode, encoding="utf-8"))
 
 
 def _run() -> int:

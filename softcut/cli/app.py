@@ -53,6 +53,9 @@ def _options(
 
 def run() -> int:
     """Run the command in ``sys.argv``; the exit code. Bad input is one sentence, without a traceback."""
+    for word in sys.argv:
+        if any("\ud800" <= letter <= "\udfff" for letter in word):  # what Python makes of other bytes
+            return _refuse(f"{word!a} is not UTF-8; rename the file, or name another one.")
     try:
         code = app(standalone_mode=False)
     except SoftcutError as error:

@@ -127,6 +127,7 @@ def cluster(
         data = read()
         seconds = time.perf_counter() - start
         coordinate_columns(data, position)  # refused before the work
+        output.check_room(bytes_of_results(data, estimator.n_clusters))
         with bar:
             estimator.fit(data)
     metrics = clustering_metrics(_name(named_after), data, estimator, read=seconds)
@@ -181,6 +182,7 @@ def predict(
     with spoken_warnings() as said:
         data = read(schema=estimator.schema_)
         coordinate_columns(data, position)  # refused before the work
+        output.check_room(bytes_of_results(data, estimator.n_clusters_))
         read_so_far = len(said)
         labels, soft = estimator.assign(data)
     summary = summarise(data, labels, soft)
@@ -194,6 +196,12 @@ def predict(
     with output:
         write_results(folder.staged, data, soft, labels, metrics, plot, spreadsheet_safe, position, summary)
     _close(metrics, summary, output, start, verbose)
+
+
+def bytes_of_results(graph: Graph, clusters: Any) -> int:
+    """About how much the files of a clustering take: assignments, labels with names and probabilities, a picture."""
+    k = clusters if isinstance(clusters, int) else max(clusters) if isinstance(clusters, range) else 2
+    return graph.num_nodes * (8 * k + 64) + 1_000_000
 
 
 def cluster_counts(text: str) -> int | range | str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fnmatch
 import os
 import shutil
@@ -15,7 +16,7 @@ import typer
 
 from softcut.cli.interrupts import INTERRUPTS
 from softcut.errors import ParameterError
-from softcut.files import exchange
+from softcut.files import check_writable, exchange, nearest
 
 Device = Annotated[str, typer.Option(help="'auto', 'cpu' or 'cuda'.")]
 ModelOut = Annotated[Path | None, typer.Option(help="Save the fitted model under this name.")]
@@ -27,13 +28,15 @@ Overwrite = Annotated[
 ]
 
 
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+
+
 @dataclass
 class Place:
     """Where results will be: a whole folder, or single files inside `path`. They are written into `staged`."""
 
     path: Path
     whole: bool
-    ours: Sequence[str] = ()  # patterns of the files that such a folder holds
     staged: Path = Path()
 
 
@@ -45,6 +48,7 @@ class Output:
         self.written: list[Path] = []
         self._places: list[Place] = []
         self._temporary: list[Path] = []
+        self._claimed: dict[Path, str] = {}  # files that will be written, and the option that names them
 
     def folder(
         self, path: Path, ours: Sequence[str], model: Path | None = None, export: Path | None = None
@@ -65,7 +69,8 @@ class Output:
             inside = sorted(p.name for p in target.iterdir())
             more = [export, model and model_file(model)]
             added = [file.name for file in more if file and os.path.realpath(file.parent) == str(target)]
-            others = [name for name in inside if name not in added and not _matches(name, ours)]
+            patterns = (*ours, *added)
+            others = [name for name in inside if not any(fnmatch.fnmatch(name, p) for p in patterns)]
             if others:
                 raise ParameterError(
                     f"--out {path} holds other files ({others[0]}) and is not replaced; name another folder."
@@ -74,8 +79,14 @@ class Output:
                 raise ParameterError(
                     f"--out {path} holds the results of an earlier run; name another folder or add --overwrite."
                 )
-        _check_writable("--out", path, target.parent)
-        return self._add(Place(target, whole=True, ours=ours))
+            check_writable("--out", path, target)
+            if os.path.ismount(target):
+                raise ParameterError(
+                    f"--out {path} is a mounted disk and cannot be replaced; name a folder in it."
+                )
+        check_writable("--out", path, target.parent)
+        self._claim("--out", path, target, ("", *ours))
+        return self._add(Place(target, whole=True))
 
     def model(self, path: Path | None) -> Place | None:
         """The place of the file of ``--model-out``, where it is given."""
@@ -90,17 +101,30 @@ class Output:
     def file(self, option: str, path: Path) -> Place:
         """The folder of `path`, into which this file will go beside what is there."""
         folder = Path(os.path.realpath(path.parent))
+        self._claim(option, path, folder, [path.name])
         if (folder / path.name).is_dir():
             raise ParameterError(f"{option} {path} cannot be written: {path.name} is a folder.")
         if (folder / path.name).exists() and not self.overwrite:
             raise ParameterError(f"{option} {path} exists; choose another name or add --overwrite.")
         for place in self._places:
             if place.path == folder:
-                if _matches(path.name, place.ours):
-                    raise ParameterError(f"{option} {path} is the name of a result; choose another name.")
                 return place  # part of that folder, which is replaced as a whole
-        _check_writable(option, path, folder)
+        check_writable(option, path, folder)
         return self._add(Place(folder, whole=False))
+
+    def check_room(self, needed: int) -> None:
+        """Refuse disks that have less than so many bytes left."""
+        for place in self._places:
+            check_writable("--out", place.path, place.path.parent if place.whole else place.path, needed)
+
+    def _claim(self, option: str, path: Path, folder: Path, names: Sequence[str]) -> None:
+        """Refuse two files of one name; `names` may be patterns."""
+        for name in names:
+            for claimed, other in self._claimed.items():
+                if other != option and fnmatch.fnmatch(str(folder / name), str(claimed)):
+                    what = f"{name or path.name} of {other}"
+                    raise ParameterError(f"{option} {path} would replace {what}; choose another name.")
+            self._claimed[folder / name] = option
 
     def _add(self, place: Place) -> Place:
         self._places.append(place)
@@ -109,7 +133,7 @@ class Output:
     def __enter__(self) -> Output:
         try:
             for place in self._places:
-                beside = _existing(place.path.parent if place.whole else place.path)
+                beside = nearest(place.path.parent if place.whole else place.path)
                 place.staged = Path(tempfile.mkdtemp(dir=beside, prefix=".softcut-"))
                 self._temporary.append(place.staged)
         except BaseException:
@@ -117,7 +141,7 @@ class Output:
             raise
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, *error: object) -> None:
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, *where: object) -> None:
         with INTERRUPTS.shielded():
             try:
                 if kind is None:
@@ -126,6 +150,9 @@ class Output:
                         _put(place)
             finally:
                 self._clean()
+        if isinstance(error, OSError) and error.errno in (None, *_FULL):  # None: numpy counts what it wrote
+            reason = error.strerror or "the disk is full"
+            raise ParameterError(f"--out {self._places[0].path} cannot be written: {reason}.") from error
 
     def _clean(self) -> None:
         for folder in self._temporary:
@@ -159,25 +186,3 @@ def _put(place: Place) -> None:
             raise
     finally:
         shutil.rmtree(old, ignore_errors=True)
-
-
-def _matches(name: str, patterns: Sequence[str]) -> bool:
-    return any(fnmatch.fnmatch(name, pattern) for pattern in patterns)
-
-
-def _existing(path: Path) -> Path:
-    """The folder itself, or the nearest one above it that exists."""
-    return next(p for p in (path, *path.parents) if p.exists())
-
-
-def _check_writable(option: str, path: Path, folder: Path) -> None:
-    """Say before the work, not after it, that nothing can be written there."""
-    parent = _existing(folder)
-    if not parent.is_dir():
-        raise ParameterError(f"{option} {path} cannot be written: {parent} is a file.")
-    try:
-        os.rmdir(tempfile.mkdtemp(dir=parent, prefix=".softcut-"))
-    except OSError as error:
-        raise ParameterError(
-            f"{option} {path} cannot be written: {parent}: {error.strerror or error}."
-        ) from error

@@ -110,6 +110,11 @@ class Layout(ABC):
     def total(self, v: Tensor) -> Tensor:
         """Sum of a value per row, per graph: [rows] to [B]."""
 
+    @property
+    def occupied(self) -> Tensor | None:
+        """Which graphs have nodes [B]; None: all of them."""
+        return None
+
     def over_all(self, values: Tensor) -> Tensor:
         """What this process has summed over its rows, as the sum over the rows of all processes."""
         return values
@@ -134,6 +139,10 @@ class Padded(Layout):
 
     def __init__(self, num_graphs: int, mask: Tensor | None = None) -> None:
         self.num_graphs, self.mask = num_graphs, mask
+
+    @property
+    def occupied(self) -> Tensor | None:
+        return None if self.mask is None else self.mask.bool().any(1)
 
     def total(self, v: Tensor) -> Tensor:
         return v.sum(1)
@@ -186,6 +195,11 @@ class Segments(Layout):
         with constants():
             graph = torch.arange(self.num_graphs, device=self.ptr.device)
             return torch.repeat_interleave(graph, self.ptr[1:] - self.ptr[:-1], output_size=self.num_rows)
+
+    @property
+    def occupied(self) -> Tensor | None:
+        ptr = None if self.single else self.ptr
+        return None if ptr is None else ptr[1:] > ptr[:-1]
 
     def to(self, device: torch.device | str) -> Segments:
         return Segments(self.num_rows, None if self.ptr is None else self.ptr.to(device))

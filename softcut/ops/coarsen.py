@@ -28,7 +28,7 @@ from softcut.ops.batching import Segments, ragged_on_kernels
 from softcut.ops.convert import assignment_input
 from softcut.ops.cut import Recall, quadratic_form, self_gram, takes_fast_path, transformed
 from softcut.ops.dense import Dense
-from softcut.ops.numerics import check_assignments, check_tensor, inverse_sqrt, no_autocast
+from softcut.ops.numerics import above_zero, check_assignments, check_tensor, inverse_sqrt, no_autocast
 from softcut.ops.operator import Operator
 
 
@@ -53,7 +53,7 @@ def pooled_adjacency(quadratic: Tensor, *, symmetric: bool, keep_diagonal: bool 
     # of the scale, would overflow.
     degree = hollow.sum(-1)
     floor = torch.finfo(degree.dtype).eps ** 2
-    scale = inverse_sqrt(torch.where(degree > 0, degree.clamp(min=floor), 0.0))
+    scale = inverse_sqrt(torch.where(above_zero(degree), degree.clamp(min=floor), 0.0))
     data = hollow * scale.unsqueeze(-1) * scale.unsqueeze(-2)
     return Dense(data, symmetric=symmetric, normalised=True)
 

@@ -270,12 +270,13 @@ def mincut_loss(
     edge_weight, batch, mask
         As in PyTorch Geometric.
     reduction : {"mean", "sum", "none"}
-        Mean or sum over the graphs, or one value per graph. A graph without edges has L_c = 0.
+        Mean over the graphs that have nodes, sum over the graphs, or one value per graph. A graph without edges has
+        L_c = 0.
     """
     with no_autocast(check_assignments(s)):
         s, op = assignment_input(s, adj, edge_weight, batch, mask, half=True)
         num, den = cut_terms(op.normalise(), s)
-        return reduce_graphs(-safe_ratio(num, den), reduction)
+        return reduce_graphs(-safe_ratio(num, den), reduction, op.layout.occupied)
 
 
 def ratio_trace_loss(
@@ -310,7 +311,7 @@ def ratio_trace_loss(
     """
     with no_autocast(check_assignments(s)):
         s, op = assignment_input(s, adj, edge_weight, batch, mask)
-        return reduce_graphs(-ratio_trace(op.normalise(), s, ridge), reduction)
+        return reduce_graphs(-ratio_trace(op.normalise(), s, ridge), reduction, op.layout.occupied)
 
 
 def ratio_trace(op: Operator, s: Tensor, ridge: float = 1e-3, quadratic: Tensor | None = None) -> Tensor:
@@ -392,4 +393,4 @@ def orthogonality_loss(
                 raise GraphError(f"mask must have shape {list(s.shape[:2])}, got {list(mask.shape)}.")
             layout = Padded(s.shape[0], mask)
         s = zero_padding(s, mask)
-        return reduce_graphs(orthogonality(self_gram(layout, s)), reduction)
+        return reduce_graphs(orthogonality(self_gram(layout, s)), reduction, layout.occupied)

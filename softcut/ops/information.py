@@ -22,7 +22,7 @@ from torch import Tensor
 
 from softcut.errors import GraphError
 from softcut.ops._torch import signed
-from softcut.ops.numerics import safe_ratio
+from softcut.ops.numerics import above_zero, safe_ratio
 from softcut.ops.spmm import CSRPattern, spmm
 
 # A multiplication in a sparse product costs about this many of a dense one (measured); an addition, where the
@@ -41,7 +41,8 @@ def _information(table: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     rows, columns = table.sum(-1, keepdim=True), table.sum(-2, keepdim=True)
     total = rows.sum(-2, keepdim=True)
     ratio = _log(table) - _log(rows) - (_log(columns) - _log(total))
-    share = torch.where(total > 0, 1 / torch.where(total > 0, total, 1.0), 0.0)
+    some = above_zero(total)
+    share = torch.where(some, 1 / torch.where(some, total, 1.0), 0.0)
     return (table * ratio).sum((-2, -1)) * share[..., 0, 0], ratio, share
 
 
@@ -91,7 +92,7 @@ def entropy(sizes: Tensor) -> Tensor:
     2.0
     """
     total = sizes.sum(-1, keepdim=True)
-    shares = torch.where(total > 0, sizes / torch.where(total > 0, total, 1.0), 0.0)
+    shares = safe_ratio(sizes, total)
     return -(shares * _log(shares)).sum(-1)
 
 
@@ -106,7 +107,7 @@ def multinomial_complexity(categories: int, counts: Tensor) -> Tensor:
     n = counts.double()
     if categories < 2:
         return torch.zeros_like(n)
-    some = n > 0
+    some = above_zero(n)
     n = torch.where(some, n, 1.0)
     share = categories / n
     c = 0.5 + 0.5 * (1 + 4 / share).sqrt()
@@ -127,7 +128,7 @@ def word_price(k: int, counts: Tensor) -> Tensor:
 def edge_gain(edges: Tensor, count: Tensor | float) -> Tensor:
     """G_e: what clusters say about the other end of an edge, less its price, in nats; 0 without edges."""
     price = edge_price(edges.shape[-1], count).to(edges)
-    return torch.where(edges.sum((-2, -1)) > 0, count * mutual_information(edges) - price, 0.0)
+    return torch.where(above_zero(edges.sum((-2, -1))), count * mutual_information(edges) - price, 0.0)
 
 
 def word_gain(words: Tensor, count: Tensor | float, price: Tensor | None = None) -> Tensor:
@@ -141,7 +142,7 @@ def word_gain(words: Tensor, count: Tensor | float, price: Tensor | None = None)
         scale = count.to(total).unsqueeze(-1) if isinstance(count, Tensor) else count
         price = word_price(words.shape[-2], scale * safe_ratio(counts, total))
     gain = count * mutual_information(words) - price.to(words)
-    return torch.where(words.detach().sum((-2, -1)) > 0, gain, 0.0)
+    return torch.where(above_zero(words.detach().sum((-2, -1))), gain, 0.0)
 
 
 def word_gains(words: Tensor) -> Tensor:

@@ -51,9 +51,14 @@ def safe_ratio(num: Tensor, den: Tensor) -> Tensor:
     return torch.where(empty, torch.zeros_like(num), num / torch.where(empty, 1.0, den))
 
 
+def above_zero(x: Tensor) -> Tensor:
+    """Whether numbers are positive; NaN counts as if it were, so that no `where` puts 0 in its place."""
+    return ~(x <= 0)
+
+
 def safe_sqrt(x: Tensor) -> Tensor:
     """sqrt(x), and 0 with a zero gradient where x is not positive (the true gradient at 0 is infinite)."""
-    positive = x > 0
+    positive = above_zero(x)
     return torch.where(positive, torch.where(positive, x, 1.0).sqrt(), 0.0)
 
 
@@ -63,10 +68,13 @@ def inverse_sqrt(degree: Tensor) -> Tensor:
     A learned degree that is next to nothing beside the largest one of its graph, such as that of a cluster nobody
     chose, is raised to a floor: the gradient of its scale, d^-3/2, would overflow.
     """
-    positive = degree > 0
+    positive = above_zero(degree)
     safe = torch.where(positive, degree, 1.0)
     if (degree.requires_grad or is_wrapped(degree)) and degree.numel():
-        floor = degree.detach().amax(-1, keepdim=True) * torch.finfo(degree.dtype).eps ** 2
+        known = degree.detach()  # NaN in one graph is not the largest of the others
+        floor = (
+            torch.where(known.isnan(), 0.0, known).amax(-1, keepdim=True) * torch.finfo(degree.dtype).eps ** 2
+        )
         safe = torch.maximum(safe, floor)
     return torch.where(positive, safe.rsqrt(), 0.0)
 
@@ -83,10 +91,18 @@ def zero_padding(s: Tensor, mask: Tensor | None) -> Tensor:
     return s.masked_fill(~mask.bool().view(*mask.shape, *[1] * (s.dim() - mask.dim())), 0.0)
 
 
-def reduce_graphs(loss: Tensor, reduction: str) -> Tensor:
-    """Mean or sum over the graphs of the batch, or one value per graph."""
+def mean_of_graphs(values: Tensor, occupied: Tensor | None) -> Tensor:
+    """Mean of one value per graph over the `occupied` graphs, those with nodes (None: all); 0 where there are none."""
+    if occupied is None:
+        return values.mean(0)
+    kept = torch.where(occupied.view(-1, *[1] * (values.dim() - 1)), values, 0.0)
+    return kept.sum(0) / occupied.sum().clamp(min=1)
+
+
+def reduce_graphs(loss: Tensor, reduction: str, occupied: Tensor | None = None) -> Tensor:
+    """Mean over the graphs of the batch that have nodes, sum over all graphs, or one value per graph."""
     if reduction == "mean":
-        return loss.mean(0)
+        return mean_of_graphs(loss, occupied)
     if reduction == "sum":
         return loss.sum(0)
     if reduction == "none":

@@ -33,6 +33,7 @@ from softcut.ops.cut import cut_terms, orthogonality, quadratic_form, ratio_trac
 from softcut.ops.dense import Dense
 from softcut.ops.information import Words, edge_gain, entropy, word_gain
 from softcut.ops.numerics import (
+    above_zero,
     can_be_read,
     check_assignments,
     check_tensor,
@@ -136,7 +137,8 @@ def _dmon(tables: ClusterTables) -> tuple[Tensor, ...]:
     sizes = tables.sizes
     total = sizes.sum(-1)
     length = torch.linalg.vector_norm(sizes, dim=-1) * math.sqrt(sizes.shape[-1])
-    return -modularity, torch.where(total > 0, length / torch.where(total > 0, total, 1.0) - 1, 0.0)
+    some = above_zero(total)
+    return -modularity, torch.where(some, length / torch.where(some, total, 1.0) - 1, 0.0)
 
 
 def _just_balance(tables: ClusterTables) -> tuple[Tensor, ...]:
@@ -214,7 +216,7 @@ def dmon_loss(
     with no_autocast(check_assignments(s)):
         s, op = assignment_input(s, adj, edge_weight, batch, mask)
         op.refuse_negative()
-        return reduce_graphs(torch.stack(_dmon(ClusterTables(op, s))).sum(0), reduction)
+        return reduce_graphs(torch.stack(_dmon(ClusterTables(op, s))).sum(0), reduction, op.layout.occupied)
 
 
 def just_balance_loss(
@@ -240,7 +242,7 @@ def just_balance_loss(
     """
     with no_autocast(check_assignments(s)):
         s, op = assignment_input(s, adj, edge_weight, batch, mask)
-        return reduce_graphs(_just_balance(ClusterTables(op, s))[0], reduction)
+        return reduce_graphs(_just_balance(ClusterTables(op, s))[0], reduction, op.layout.occupied)
 
 
 def evidence_loss(
@@ -279,7 +281,7 @@ def evidence_loss(
         op.refuse_negative()
         table, count = word_table(op, s, words)
         tables = ClusterTables(op, s, words=table, num_words=count)
-        return reduce_graphs(_evidence(tables)[0], reduction)
+        return reduce_graphs(_evidence(tables)[0], reduction, op.layout.occupied)
 
 
 def word_table(op: Operator, s: Tensor, words: Words | Tensor | None) -> tuple[Tensor | None, Tensor | float]:

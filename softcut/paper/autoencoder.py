@@ -26,7 +26,7 @@ from softcut.graph import Graph
 from softcut.nn.models import GraphAutoencoder
 from softcut.ops import as_operator
 from softcut.paper import commands
-from softcut.paper.runs import Job, Pair, cells, check_names, quiet, read_cells, settings_hash
+from softcut.paper.runs import Job, Pair, cells, check_names, locked, quiet, read_cells, settings_hash
 from softcut.provenance import command_line
 from softcut.report.plots import figure, save_figure
 from softcut.report.tables import Cell, Table
@@ -202,10 +202,7 @@ def run(
     settings = settings or Settings()
     known, job = asdict(settings), Job(out_dir, device, minutes)
     stem, records = str(job.out / settings.name), job.records(settings.name)
-    arrays: dict[str, np.ndarray] = {}
-    if Path(f"{stem}.npz").exists():
-        with np.load(f"{stem}.npz", allow_pickle=False) as stored:
-            arrays = dict(stored)
+    arrays = _stored(Path(f"{stem}.npz"))
     for dataset, method in itertools.product(datasets, methods):
         train = partial(_train, job, dataset, method, list(range(runs)), settings, arrays, progress)
         job.fill(settings.name, method, [dataset], runs, known, train, _cells)
@@ -213,6 +210,14 @@ def run(
     shown = [run for c in made for run in records.of(c["dataset"], c["method"], c["seeds"], c["settings"])]
     draw_reconstructions(f"{stem}.png", shown, arrays)
     return made
+
+
+def _stored(path: Path) -> dict[str, np.ndarray]:
+    """The reconstructions that are on disk."""
+    if not path.exists():
+        return {}
+    with np.load(path, allow_pickle=False) as stored:
+        return dict(stored)
 
 
 def _train(
@@ -237,7 +242,9 @@ def _train(
         return
     arrays[cell] = result.x.astype(np.float32)
     path = job.out / f"{settings.name}.npz"
-    atomic_write(path, lambda file: np.savez_compressed(file, **arrays))  # type: ignore[arg-type]
+    with locked(path):
+        arrays |= {name: value for name, value in _stored(path).items() if name != cell}
+        atomic_write(path, lambda file: np.savez_compressed(file, **arrays))  # type: ignore[arg-type]
     shared = {"dataset": dataset, "method": method, "settings": known, "seconds": result.seconds / len(seeds)}
     runs, variance = [], signal_variance(graph)
     for row, seed in enumerate(seeds):

@@ -14,6 +14,7 @@ from typing import Any, NoReturn
 
 from softcut.device import choose_device
 from softcut.errors import ParameterError, SoftcutError
+from softcut.files import check_writable
 from softcut.report.tables import Table, to_markdown
 
 Option = tuple[tuple[str, ...], dict[str, Any]]
@@ -138,6 +139,7 @@ def command(module: str, *options: Option) -> Callable[[Callable[[Any, Screen], 
             try:
                 given = parser.parse_args(arguments)
                 given.device = choose_device(given.device)
+                check_writable("--out", given.out, given.out)
                 run(given, screen or Screen())
             except (SoftcutError, KeyboardInterrupt) as error:
                 if screen is not None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,12 +24,11 @@ from softcut.clustering.networks import agreement
 from softcut.clustering.prepare import Prepared, prepare, silence_rule, silent_nodes, without
 from softcut.clustering.recipe import Recipe
 from softcut.datasets import load
-from softcut.files import atomic_json
 from softcut.graph import Graph
 from softcut.metrics import modularity, nmi, normalised_cut
 from softcut.paper import commands
 from softcut.paper.quality import DATASETS
-from softcut.paper.runs import Tell, check_names, classes_of, quiet, read_cells
+from softcut.paper.runs import Tell, check_names, classes_of, quiet, rewrite
 from softcut.provenance import commit, device_name
 from softcut.report.tables import Cell, Table
 from softcut.training import ReplicaNet, replica_seeds, train
@@ -95,7 +95,7 @@ def run(
     """
     check_names(datasets, DATASETS, "datasets")
     path = Path(out) / "evidence.json"
-    rows = {(row["dataset"], row["seed"]): row for row in read_cells(path)}
+    rows: dict[tuple[str, int], dict[str, Any]] = {}
     asked = [(name, seed) for name in datasets for seed in range(runs)]
     for name, seed in asked:
         whole = load(name, root=data)
@@ -105,9 +105,15 @@ def run(
         row = {"dataset": name, **_row(graph, seed, torch.device(device))}
         row["command"] = f"softcut reproduce evidence --dataset {name} --runs {seed + 1}"
         rows[name, seed] = row
-        order = sorted(rows, key=lambda key: (DATASETS.index(key[0]), key[1]))
-        atomic_json(path, [rows[key] for key in order])
+        rewrite(path, partial(_with, row), "rows")
     return [rows[key] for key in asked]
+
+
+def _with(row: dict[str, Any], rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The rows with one more, in the order of the data sets."""
+    kept = [r for r in rows if (r["dataset"], r.get("seed")) != (row["dataset"], row["seed"])]
+    order = {name: number for number, name in enumerate(DATASETS)}
+    return sorted([*kept, row], key=lambda r: (order.get(r["dataset"], len(order)), r.get("seed", 0)))
 
 
 def _row(graph: Graph, seed: int, device: torch.device) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from softcut.errors import DataError
+from softcut.paper.runs import lacking
 from softcut.report.html_page import Details, Part, Text
 from softcut.report.tables import Cell, Table, mean_and_deviation, number_table, pivot
 
@@ -35,7 +36,7 @@ def load_result(path: Path) -> Any:
 def any_table(value: Any, title: str = "") -> list[Part]:
     """Whatever a JSON file holds, as tables: lists of objects become rows, objects inside them columns."""
     if _is_rows(value):
-        if all({"dataset", "method", "metric", "mean", "std"} <= set(item) for item in value):
+        if not any(map(lacking, value)):
             return _cell_tables(value)
         flat = [_flat(item) for item in value]
         names = list(dict.fromkeys(key for row in flat for key in row))[:_MANY]
@@ -145,8 +146,8 @@ def origin_of_cells(cells: Iterable[Mapping[str, Any]], folder: Path, file: str)
     for cell in cells:
         key = (cell["dataset"], cell["method"])
         if key not in rows:
-            date = commit_date(cell.get("commit", ""), folder) or _file_date(folder / file)
-            told = [cell.get(name, "-") for name in ("command", "commit", "device")]
+            date = commit_date(str(cell.get("commit", "")), folder) or _file_date(folder / file)
+            told = [str(cell.get(name) or "-") for name in ("command", "commit", "device")]
             seconds = Cell(f"{cell.get('seconds', 0):,.1f}")
             rows[key] = [*key, Cell(str(cell.get("n", ""))), *told, date, seconds]
     columns = ["data", "method", "runs", "command", "commit", "machine", "date of the commit", "seconds"]

@@ -16,7 +16,7 @@ import numpy as np
 from softcut.datasets import available
 from softcut.datasets.collections import COLLECTIONS
 from softcut.datasets.qm9 import PROPERTIES
-from softcut.errors import DataError
+from softcut.errors import DataError, SoftcutError
 from softcut.files import atomic_write
 from softcut.paper import autoencoder, citation, evidence, regression, segmentation, synthetic, table2
 from softcut.paper.comparison import Results, compared, longest_curves
@@ -74,22 +74,31 @@ _CITATION_STATISTICS = {
 
 def report_sections(folder: str | Path) -> list[Section]:
     """All sections of a folder of results."""
-    folder = Path(folder)
-    return [
-        table1_section(folder),
-        table2_section(folder),
-        table3_section(folder),
-        statistics_section(),
-        _synthetic(folder),
-        _curves(folder),
-        _autoencoder(folder),
-        _segmentation(folder),
-        *view_sections(folder),
-        schemata_section(),
-        _quality(folder),
-        _evidence(folder),
-        *_other_results(folder),
-    ]
+    folder, made = Path(folder), []
+    for make in (
+        *(
+            table1_section,
+            table2_section,
+            table3_section,
+            lambda _: statistics_section(),
+            _synthetic,
+            _curves,
+        ),
+        *(_autoencoder, _segmentation, view_sections, lambda _: schemata_section(), _quality, _evidence),
+        _other_results,
+    ):
+        try:
+            section = make(folder)
+        except (LookupError, TypeError, AttributeError, ValueError) as error:
+            if isinstance(error, SoftcutError):
+                raise
+            what = make.__name__.strip("_").removesuffix("_section").replace("_", " ")
+            raise DataError(
+                f"{folder} holds results of a wrong shape ({what}: {type(error).__name__} {error}); move the file "
+                "away or make it again."
+            ) from error
+        made += [section] if isinstance(section, Section) else section
+    return made
 
 
 def write_report(folder: str | Path, out: str | Path) -> Path:
@@ -238,7 +247,7 @@ def _picture(folder: Path, name: str, alt: str, command: str) -> Part:
 
 def _synthetic(folder: Path) -> Section:
     title, command = "Figure: clusters of synthetic graphs", "softcut reproduce synthetic"
-    rows = read_cells(folder / "synthetic.json")
+    rows = read_cells(folder / "synthetic.json", "rows")
     if not rows:
         return Section(title, [Missing("the synthetic graphs", command)])
     picture = _picture(folder, "synthetic.png", "Communities and a grid by three methods", command)
@@ -270,7 +279,7 @@ def _segmentation(folder: Path) -> Section:
         if name.endswith(("_runs", "_figure", "_speed")):
             continue
         cells = read_cells(folder / f"{name}.json")
-        if not cells or "metric" not in cells[0]:
+        if not cells:
             continue
         text = (
             f"Segmentations of {cells[0]['dataset']} beside those that people made. Each score with one number of "
@@ -346,7 +355,7 @@ def _curves(folder: Path) -> Section:
     )
     regressed = (PROPERTIES, regression.METHODS, "validation", "Validation MSE (table 3)", "regression")
     for file, (names, methods, key, what, command) in (("table2", classified), ("table3", regressed)):
-        curves = read_cells(folder / f"{file}_curves.json")
+        curves = read_cells(folder / f"{file}_curves.json", "curves")
         if not curves:
             parts.append(Missing(what.lower(), f"softcut reproduce {command}"))
             continue
@@ -391,7 +400,7 @@ def _quality(folder: Path) -> Section:
 
 def _evidence(folder: Path) -> Section:
     title = "Beyond the paper: evidence, a score without labels"
-    rows = read_cells(folder / "evidence.json")
+    rows = read_cells(folder / "evidence.json", "rows")
     if not rows:
         return Section(title, [Missing("evidence against NMI", "softcut reproduce evidence")])
     text = (

@@ -3,21 +3,25 @@
 A run is known by its data set, method, seed and all settings that decide its result. A table is a list of
 cells {dataset, method, metric, mean, std, n, paper_mean, paper_std, seconds, device, commit, command}; its runs
 stand beside it. Both files are rewritten whole under a temporary name and renamed, so that a process that is
-killed loses nothing that was finished; a training that is stopped continues from a checkpoint.
+killed loses nothing that was finished; a training that is stopped continues from a checkpoint. Several processes may
+write to one folder: each locks it, reads what is there and adds its own.
 """
 
 from __future__ import annotations
 
+import contextlib
+import glob
 import hashlib
 import inspect
 import json
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
+from filelock import FileLock
 
 from softcut.baselines import BASELINES
 from softcut.clustering import GraphClustering
@@ -83,12 +87,43 @@ def run_id(dataset: str, method: str, seed: int, settings: Mapping[str, Any]) ->
     return settings_hash({"dataset": dataset, "method": method, "seed": seed, "settings": dict(settings)})
 
 
+@contextlib.contextmanager
+def locked(path: str | Path) -> Iterator[None]:
+    """Only one process at a time changes the files of a folder; what killed ones left of `path` is removed."""
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with FileLock(path.parent / ".lock"):  # free again when its process ends, however it ends
+        for part in path.parent.glob(f".{glob.escape(path.name)}.*.part"):
+            part.unlink()
+        yield
+
+
+def rewrite(path: str | Path, change: Callable[[list[dict[str, Any]]], Any], what: str = "cells") -> Any:
+    """Replace the content of a table's file by a function of it; what other processes wrote is part of it."""
+    with locked(path):
+        content = change(read_cells(path, what))
+        if content:
+            atomic_json(path, content)
+        return content
+
+
 class Records:
     """Finished runs in a JSON file, which is made with the first of them."""
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
-        self.runs = read_cells(self.path, "runs")
+        self._runs, self._stamp = [], None  # type: tuple[list[dict[str, Any]], Any]
+        _ = self.runs  # a broken file is refused now
+
+    @property
+    def runs(self) -> list[dict[str, Any]]:
+        """The runs in the file, also those that other processes have finished meanwhile."""
+        with contextlib.suppress(FileNotFoundError):
+            about = self.path.stat()
+            stamp = about.st_ino, about.st_mtime_ns, about.st_size
+            if stamp != self._stamp:
+                self._runs, self._stamp = read_cells(self.path, "runs"), stamp
+        return self._runs
 
     def missing(
         self, dataset: str, method: str, seeds: Iterable[int], settings: Mapping[str, Any]
@@ -116,9 +151,12 @@ class Records:
             {"id": run_id(run["dataset"], run["method"], run["seed"], run["settings"]), **run} for run in runs
         ]
         replaced = {run["id"] for run in new}
-        self.runs = [*(run for run in self.runs if run.get("id") not in replaced), *new]
-        self.runs.sort(key=lambda run: (run["dataset"], run["method"], run["seed"]))
-        atomic_json(self.path, self.runs)
+
+        def merged(known: list[dict[str, Any]]) -> list[dict[str, Any]]:
+            kept = [run for run in known if run.get("id") not in replaced]
+            return sorted([*kept, *new], key=lambda run: (run["dataset"], run["method"], run["seed"]))
+
+        rewrite(self.path, merged, "runs")
 
 
 def cells(
@@ -159,17 +197,39 @@ def cells(
     return made
 
 
+# What every entry of a file has, by what the file holds.
+_NAMED = {"dataset": str, "method": str}
+_NEEDED: dict[str, dict[str, type | tuple[type, ...]]] = {
+    "cells": {**_NAMED, "metric": str, "mean": (int, float), "std": (int, float), "n": int},
+    "runs": {**_NAMED, "seed": int},
+    "curves": {**_NAMED, "settings": str, "folds": list},
+    "rows": {"dataset": str},
+}
+
+
+def lacking(entry: Any, what: str = "cells") -> list[str]:
+    """What an entry of a file of cells (or runs, curves or rows) should have and has not."""
+    known = entry if isinstance(entry, dict) else {}
+    return [name for name, kind in _NEEDED[what].items() if not isinstance(known.get(name), kind)]
+
+
 def read_cells(path: str | Path, what: str = "cells") -> list[dict[str, Any]]:
-    """The cells (or runs, or curves) of a table's file; none where there is no file."""
+    """The cells (or runs, curves or rows) of a table's file; none where there is no file."""
     path = Path(path)
     if not path.exists():
         return []
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise FileFormatError(f"{path} is not a list of {what}: {error}; move it away.") from error
     if not isinstance(content, list):
         raise FileFormatError(f"{path} is not a list of {what}; move it away.")
+    for number, entry in enumerate(content):
+        wrong = lacking(entry, what)
+        if wrong:
+            raise FileFormatError(
+                f"{path} is not a list of {what}: entry {number} has no {wrong[0]!r} of the right kind; move it away."
+            )
     return content
 
 
@@ -179,10 +239,12 @@ def _name(cell: Mapping[str, Any]) -> tuple[str, str, str]:
 
 def merge_cells(path: str | Path, new: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Put cells into a table's file, in place of older ones of the same name, and return the whole table."""
-    by_name = {_name(cell): dict(cell) for cell in (*read_cells(path), *new)}
-    merged = [by_name[name] for name in sorted(by_name)]
-    atomic_json(path, merged)
-    return merged
+
+    def merged(known: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        by_name = {_name(cell): dict(cell) for cell in (*known, *new)}
+        return [by_name[name] for name in sorted(by_name)]
+
+    return rewrite(path, merged)
 
 
 class Job:
@@ -321,11 +383,14 @@ def _scores(classes: np.ndarray, labels: np.ndarray) -> dict[str, float]:
 
 def _add_curves(out: Path, table: str, new: Sequence[Mapping[str, Any]]) -> None:
     """Put curves into the file of a table, in place of older ones of the same folds."""
-    path = out / f"{table}_curves.json"
-    every = [*read_cells(path), *new]
-    by_name = {(c["dataset"], c["method"], c["settings"], tuple(c["folds"])): c for c in every}
-    if by_name:
-        atomic_json(path, [by_name[key] for key in sorted(by_name)])
+
+    def merged(known: list[dict[str, Any]]) -> list[Mapping[str, Any]]:
+        every = [*known, *new]
+        by_name = {(c["dataset"], c["method"], c["settings"], tuple(c["folds"])): c for c in every}
+        return [by_name[key] for key in sorted(by_name)]
+
+    if new:
+        rewrite(out / f"{table}_curves.json", merged, "curves")
 
 
 def merge(
@@ -343,7 +408,7 @@ def merge(
             runs = Records(folder / f"{table}_runs.json").runs
             if runs:
                 records.add(runs)
-            _add_curves(out, table, read_cells(folder / f"{table}_curves.json"))
+            _add_curves(out, table, read_cells(folder / f"{table}_curves.json", "curves"))
         groups: dict[tuple[str, str, str], list[Mapping[str, Any]]] = {}
         for run in records.runs:
             key = (run["dataset"], run["method"], settings_hash(run["settings"]))

@@ -127,6 +127,7 @@ class Loop:
         self.best: BestValues | None = None
         if isinstance(settings.stop, Patience):
             self.best = BestValues(settings.stop, self.replicas, settings.iterations, self.device)
+        self.ended = ""  # why, once it has
         self._recapture = False
 
     def run(
@@ -138,7 +139,7 @@ class Loop:
         """Train until the stop rule, the last iteration, the time limit (in seconds) or Ctrl-C.
 
         The callback is called at every check; raising KeyboardInterrupt in it ends training. The training is saved to
-        the checkpoint now and then (and when it is interrupted or out of time), and resumed from it.
+        the checkpoint now and then and when it ends, and resumed from it.
         """
         self._began = self._saved = time.perf_counter()
         self._spent = 0.0
@@ -164,7 +165,9 @@ class Loop:
                 if asked.is_set():  # the second one: leave at once
                     raise
                 reason = "interrupted"
-        if checkpoint is not None and reason in ("interrupted", "timed out"):
+        if reason not in ("interrupted", "timed out"):
+            self.ended = reason
+        if checkpoint is not None:  # at the end too: the result is not stored yet
             self._save(checkpoint)
         return self._result(reason)
 
@@ -173,6 +176,8 @@ class Loop:
     ) -> str:
         """Run until something ends the training, and say what."""
         settings = self.settings
+        if self.ended:  # before it was resumed
+            return self.ended
         for _ in repeat(self._warm_up, settings.warm_up - self.warmed, self.capture):
             self.warmed += 1
             if reason := pause():
@@ -324,6 +329,7 @@ class Loop:
         state = {
             **{name: getattr(self, name) for name in _SAVED},
             "active": self.active,
+            "ended": self.ended,
             "parameters": {name: p.detach() for name, p in self.parameters.items()},
             "moments": {name: dict(moments) for name, moments in self.optimiser.moments.items()},
             "rate": float(self.optimiser.rate),
@@ -347,6 +353,7 @@ class Loop:
             self.optimiser.rate.fill_(state["rate"])
         for name in _SAVED:
             setattr(self, name, state[name])
+        self.ended = state.get("ended", "")
         self.position.fill_(self.done)
         past = state["history"]
         if past is not None:

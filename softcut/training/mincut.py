@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from softcut.errors import ParameterError
 from softcut.ops import CSR, ClusterTables, Operator, Words, get_objective
+from softcut.ops.numerics import mean_of_graphs
 from softcut.ops.objectives import edge_count, word_table
 from softcut.training.loop import Loop
 from softcut.training.net import DenseInput, FirstLayer, ReplicaNet, softmax_of
@@ -118,7 +119,9 @@ def replica_losses(
 
 def two_terms(objective: str, tables: ClusterTables) -> tuple[Tensor, Tensor]:
     """The terms of an objective, [R] each: means over the graphs. The second is 0 where it has one only."""
-    first, *rest = (loss.mean(0) for loss in get_objective(objective).losses(tables))
+    first, *rest = (
+        mean_of_graphs(loss, tables.op.layout.occupied) for loss in get_objective(objective).losses(tables)
+    )
     return first, rest[0] if rest else torch.zeros_like(first)
 
 

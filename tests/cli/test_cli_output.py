@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 from unittest.mock import Mock
 
@@ -105,7 +106,7 @@ def test_bad_places_are_refused_at_once(here, monkeypatch):
     for name in (".", "..", "../.."):
         not_taken(name, "the folder you are in", files=("*",))
     locked = Mock(side_effect=PermissionError(13, "Permission denied"))
-    monkeypatch.setattr("softcut.cli.output.tempfile.mkdtemp", locked)
+    monkeypatch.setattr("softcut.files.tempfile.mkdtemp", locked)
     not_taken("locked", "Permission denied")
     refuses(
         ParameterError,
@@ -134,7 +135,46 @@ def test_files_go_beside_others(here):
 
 def test_a_run_that_fails_while_writing_leaves_nothing(refused, ring, monkeypatch):
     monkeypatch.setattr("numpy.save", Mock(side_effect=OSError(28, "No space left on device")))
-    assert refused(*ring, "--model-out", "m") == "softcut: No space left on device."
+    sentence = refused(*ring, "--model-out", "m")
+    assert sentence.endswith("ring-clusters cannot be written: No space left on device.")
+
+
+def test_a_disk_without_room_is_refused_before_the_fit(refused, ring, monkeypatch):
+    monkeypatch.setattr("softcut.files.shutil.disk_usage", Mock(return_value=Mock(free=1_000_000)))
+    monkeypatch.setattr("softcut.GraphClustering.fit", Mock(side_effect=AssertionError("after the fit")))
+    assert "the results take about 1.0 MB, and " in refused(*ring)
+
+
+def test_read_only_results_are_refused_before_the_fit(here, refused, done, ring, monkeypatch):
+    done(*ring)
+    monkeypatch.setattr("softcut.GraphClustering.fit", Mock(side_effect=AssertionError("after the fit")))
+    make = tempfile.mkdtemp
+
+    def locked(dir, prefix):
+        if dir.name == "ring-clusters":
+            raise PermissionError(13, "Permission denied")
+        return make(dir=dir, prefix=prefix)
+
+    with monkeypatch.context() as patch:
+        patch.setattr("softcut.files.tempfile.mkdtemp", locked)
+        assert "ring-clusters: Permission denied" in refused(*ring, "--overwrite")
+    monkeypatch.setattr("os.path.ismount", lambda path: Path(path).name == "ring-clusters")
+    assert "is a mounted disk and cannot be replaced" in refused(*ring, "--overwrite")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--out", "r", "--export", "r/metrics.json"), "--export r/metrics.json would replace metrics.json"),
+        (
+            ("--out", "m.safetensors", "--model-out", "m"),
+            "--model-out m.safetensors would replace m.safetensors of --out",
+        ),
+    ],
+)
+def test_two_results_of_one_name_are_refused_before_the_fit(refused, ring, monkeypatch, words, said):
+    monkeypatch.setattr("softcut.GraphClustering.fit", Mock(side_effect=AssertionError("after the fit")))
+    assert said in refused(*ring, *words)
 
 
 def test_the_model_may_lie_with_the_results(done, ring, tmp_path):
@@ -151,7 +191,6 @@ def test_a_bad_place_is_refused_before_the_fit(refused, ring, monkeypatch):
     for option in ("--out", "--model-out"):
         assert option in refused(*ring, option, "ring.csv/inside")
     assert "is one .safetensors file" in refused(*ring, "--model-out", "ring-clusters/metrics.json")
-    assert "is the name of a result" in refused(*ring, "--export", "ring-clusters/metrics.json")
     fit.assert_not_called()
 
 

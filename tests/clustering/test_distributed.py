@@ -409,7 +409,7 @@ def test_how_a_process_ends(tmp_path, monkeypatch, capsys):
     assert ends(1, ProcessError("Lost.")) == (1, "softcut: Lost.\n")
     arguments, asked = given[0]
     given = *asked, arguments["checkpoint_every"], arguments["overwrite"]
-    assert given == ("auto", 600.0, 60.0, False)
+    assert given == ("auto", 600.0, 10.0, False)
     monkeypatch.setattr(command, "_run", lambda *arguments: signal.raise_signal(signal.SIGINT))
     with pytest.raises(SystemExit) as caught:
         main([str(tmp_path), "-k", "3"])

@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from softcut.clustering.distributed import JobGroup
+from softcut.clustering.distributed.group import packed, unpacked
 from softcut.io.part_files import Part, open_part, write_parts
 
 # A thread that fails leaves the others waiting; they give up after this many seconds.
@@ -30,6 +31,9 @@ class ThreadGroup(JobGroup):
         self._table, self._barrier = table, barrier
 
     def gather(self, value: Any) -> list[Any]:
+        return [unpacked(each) for each in self._laid(packed(value))]
+
+    def _laid(self, value: Any) -> list[Any]:
         self._table[self.rank] = value
         self._barrier.wait(_WAIT)
         seen = copy.deepcopy(self._table)  # as if it had been sent
@@ -37,10 +41,10 @@ class ThreadGroup(JobGroup):
         return seen
 
     def add_up(self, values: Tensor) -> Tensor:
-        return torch.stack(self.gather(values.clone())).sum(0)
+        return torch.stack(self._laid(values.clone())).sum(0)
 
     def deliver(self, rows: Tensor, send: list[int], receive: list[int]) -> Tensor:
-        pieces = [each[self.rank] for each in self.gather(rows.clone().split(send))]
+        pieces = [each[self.rank] for each in self._laid(rows.clone().split(send))]
         assert [len(piece) for piece in pieces] == receive
         return torch.cat(pieces)
 

@@ -1,12 +1,14 @@
 """The whole report: every table and figure of a folder of results, and what is missing."""
 
+import contextlib
+import json
 import os
 import shutil
 from pathlib import Path
 
 import pytest
 
-from softcut.errors import DataError
+from softcut.errors import DataError, SoftcutError
 from softcut.paper import report_sections
 from softcut.paper.report_files import any_table, origin_of_file
 from softcut.paper.report_sections import view_sections
@@ -121,3 +123,16 @@ def test_files_that_do_not_say_where_they_come_from_are_asked_of_git(tmp_path):
     value = [{"commit": "abc", "device": "d", "command": "c", "date": "2020-01-01"}] * 2
     (table,) = origin_of_file(value, tmp_path, "a.json").parts
     assert list(table.rows) == [("c", "abc", "d", "2020-01-01")]
+
+
+@pytest.mark.parametrize("file", sorted(path.name for path in (SAMPLE / "results").glob("*.json")))
+def test_json_of_another_shape_is_one_sentence_or_shown_as_it_is(tmp_path, file):
+    whole = json.loads((SAMPLE / "results" / file).read_text())
+    entry = whole[0] if isinstance(whole, list) else whole
+    shapes = [5, "word", None, {}, [1], [{}], [{"dataset": 3}], {"rows": 1}]
+    if isinstance(entry, dict):
+        shapes += [[{**entry, name: wrong}] for name in entry for wrong in (None, "word", [[]])]
+    for shape in shapes:
+        (tmp_path / file).write_text(json.dumps(shape))
+        with contextlib.suppress(SoftcutError):
+            report_sections.write_report(tmp_path, tmp_path / "out.html")

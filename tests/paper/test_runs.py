@@ -30,9 +30,10 @@ ORIGIN = {"seconds": 1.0, "device": "x", "commit": "c"}
 ENDLESS = """
 import sys
 from softcut.paper.runs import Records
-records = Records(sys.argv[1])
-for seed in range(10_000):
-    records.add([{"dataset": "d", "method": "m", "seed": seed, "settings": {}, "noise": "x" * 1000}])
+path, count, name = sys.argv[1:]
+records = Records(path)
+for seed in range(int(count)):
+    records.add([{"dataset": name, "method": "m", "seed": seed, "settings": {}, "noise": "x" * 1000}])
     print(seed, flush=True)
 """
 
@@ -61,12 +62,19 @@ def test_runs_of_an_older_file_without_settings_stay_but_do_not_count(tmp_path):
     assert old in Records(tmp_path / "runs.json").runs
 
 
-@pytest.mark.parametrize("content", ["{oops", "{}"])
+@pytest.mark.parametrize("content", ["{oops", "{}", "[1]", "[null]", "[[]]", "[" * 100_000])
 def test_a_broken_file_is_refused(tmp_path, content):
     (tmp_path / "runs.json").write_text(content)
     for reader in (Records, read_cells):
         with pytest.raises(FileFormatError, match="move it away"):
             reader(tmp_path / "runs.json")
+
+
+@pytest.mark.parametrize("what", ["cells", "runs", "curves", "rows"])
+def test_entries_of_another_shape_are_refused(tmp_path, what):
+    (tmp_path / "t.json").write_text('[{"dataset": 3}]')
+    with pytest.raises(FileFormatError, match=f"t.json is not a list of {what}: entry 0 has no 'dataset'"):
+        read_cells(tmp_path / "t.json", what)
 
 
 def test_cells_are_mean_and_deviation_and_name_every_commit_and_device(tmp_path):
@@ -189,14 +197,48 @@ def test_differences_are_tested_as_welch_does():
     assert math.isnan(differs_from_published(0.5, 0.1, 1, 0.4, 0.1, digits=3))
 
 
-def test_finished_runs_survive_kill_9(tmp_path):
+def runners(path, count, names):
+    """Processes that each record so many runs of a data set of their own in one file."""
+    words = [sys.executable, "-c", ENDLESS, str(path), str(count)]
+    return [subprocess.Popen([*words, name], stdout=subprocess.PIPE, text=True) for name in names]
+
+
+def test_two_runners_of_one_file_lose_nothing(tmp_path):
     path = tmp_path / "runs.json"
-    process = subprocess.Popen([sys.executable, "-c", ENDLESS, str(path)], stdout=subprocess.PIPE, text=True)
-    assert process.stdout is not None
-    for line in process.stdout:
-        last = int(line)
-        if last == 30:
-            os.kill(process.pid, signal.SIGKILL)
-            break
-    process.wait()
-    assert Records(path).missing("d", "m", range(last + 1), {}) == []
+    early = Records(path)
+    for process in runners(path, 50, "ab"):
+        process.communicate(timeout=120)
+    assert [early.missing(name, "m", range(50), {}) for name in "ab"] == [[], []]
+    # Seen by a third one that opened the file before them, and kept when it adds its own.
+    early.add([RUN])
+    assert len(Records(path).runs) == 101
+
+
+def kill_runners(folder, rounds):
+    """Two runners at a time, killed after as many runs as their number says; what they said was kept, is."""
+    path, promised = folder / "runs.json", 0
+    for number in range(rounds):
+        names = [f"{number}{side}" for side in "ab"]
+        for process, name in zip(runners(path, 10_000, names), names, strict=True):
+            assert process.stdout is not None
+            said = -1
+            for line in process.stdout:
+                said = int(line)
+                if said >= number % 7:
+                    os.kill(process.pid, signal.SIGKILL)
+            process.wait()
+            promised += said + 1
+            assert Records(path).missing(name, "m", range(said + 1), {}) == []
+    assert len(Records(path).runs) >= promised
+    Records(path).add([RUN])
+    assert sorted(p.name for p in folder.iterdir()) == [".lock", "runs.json"]  # nothing half-written is left
+
+
+def test_finished_runs_survive_kill_9(tmp_path):
+    (tmp_path / ".runs.json.abc.part").write_text("of a process that was killed")
+    kill_runners(tmp_path, 1)
+
+
+@pytest.mark.slow
+def test_finished_runs_survive_fifty_kills(tmp_path):
+    kill_runners(tmp_path, 25)

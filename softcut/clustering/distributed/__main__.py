@@ -6,6 +6,7 @@ import argparse
 import csv
 import io
 import os
+import shutil
 import signal
 import sys
 import time
@@ -21,13 +22,15 @@ from safetensors.torch import save
 from softcut import __version__
 from softcut.clustering.distributed.group import JobGroup, ProcessError, Traffic, process_group, step_traffic
 from softcut.clustering.distributed.job import DTYPES, DistributedResult, DistributedSettings, train_part
-from softcut.errors import ParameterError, SoftcutError
-from softcut.files import atomic_json, atomic_write
+from softcut.errors import FileFormatError, ParameterError, SoftcutError
+from softcut.files import atomic_json, atomic_write, check_writable
 from softcut.io.part_files import read_manifest, read_names
 from softcut.provenance import command_line, commit
 from softcut.training import Progress
 
 _CHECKPOINT = "checkpoint.pt"
+_RESULTS = ("labels.csv", "labels.npy", "networks.safetensors", "result.json")
+_BYTES_OF_NODE = 40  # in the files of results, about
 _AT_ONCE = 1 << 20  # rows that a process sends to process 0 at a time
 
 
@@ -60,7 +63,8 @@ def write_result(
 ) -> dict[str, Any]:
     """Write labels, networks and an account of the training; called by all processes, written by process 0.
 
-    Returns what result.json holds. Files are written whole or not at all, result.json last.
+    Returns what result.json holds. All files are written beside `out` first, which they then replace together with
+    the checkpoint in it; :func:`_check_out` puts right what a process leaves that is killed meanwhile.
     """
     manifest = read_manifest(parts)
     labels, probability = all_labels(result, manifest.rows, group)
@@ -119,19 +123,70 @@ def write_result(
         text.detach()
 
     def write() -> None:
-        out.mkdir(parents=True, exist_ok=True)
-        (out / "result.json").unlink(missing_ok=True)  # of an earlier run: it must not describe these labels
-        file = io.BytesIO()
-        np.save(file, labels)
-        atomic_write(out / "labels.npy", file.getvalue())
-        atomic_write(out / "labels.csv", write_table)
-        state = {name: value.detach().cpu().contiguous() for name, value in net.state_dict().items()}
-        atomic_write(out / "networks.safetensors", save(state))
-        atomic_json(out / "result.json", said)
-        (out / _CHECKPOINT).unlink(missing_ok=True)
+        new, old = _beside(out)
+        try:
+            file = io.BytesIO()
+            np.save(file, labels)
+            atomic_write(new / "labels.npy", file.getvalue())
+            atomic_write(new / "labels.csv", write_table)
+            state = {name: value.detach().cpu().contiguous() for name, value in net.state_dict().items()}
+            atomic_write(new / "networks.safetensors", save(state))
+            atomic_json(new / "result.json", said)
+            if out.exists():
+                out.rename(old)
+            new.rename(out)
+        finally:
+            shutil.rmtree(new, ignore_errors=True)
+        shutil.rmtree(old, ignore_errors=True)
 
     group.shared(write)
     return said
+
+
+def _beside(out: Path) -> tuple[Path, Path]:
+    """Where results are written before they replace `out`, and where the old ones are meanwhile."""
+    return out.with_name(f".{out.name}.new"), out.with_name(f".{out.name}.old")
+
+
+def _check_out(out: Path, overwrite: bool, room: int) -> None:
+    """Refuse a folder for the results that cannot be written or holds something else."""
+    if out.exists() and not out.is_dir():
+        raise ParameterError(f"--out {out} is a file; name a folder.")
+    check_writable("--out", out, out, room)
+    check_writable("--out", out, out.parent)
+    new, old = _beside(out)
+    if old.exists() and not out.exists():
+        old.rename(out)  # a process was killed between two renamings
+    for left in (new, old):
+        shutil.rmtree(left, ignore_errors=True)
+    inside = sorted(file.name for file in out.iterdir()) if out.exists() else []
+    others = [
+        name for name in inside if name not in _RESULTS and not name.lstrip(".").startswith(_CHECKPOINT)
+    ]
+    if others:
+        raise ParameterError(f"--out {out} holds other files ({others[0]}); name another folder.")
+    if "result.json" in inside and not overwrite:
+        raise ParameterError(
+            f"--out {out} holds the results of an earlier run; name another folder or add --overwrite."
+        )
+
+
+def _check_names(parts: Path) -> None:
+    """Refuse names of nodes that could not be written after the training."""
+    count, nodes = 0, read_manifest(parts).nodes
+    try:
+        for name in read_names(parts):
+            name.encode()
+            count += 1
+        if count != nodes:
+            raise ValueError(f"{count} names of {nodes} nodes")
+    except SoftcutError:
+        raise
+    except (ValueError, AttributeError, RecursionError) as error:
+        raise FileFormatError(
+            f"{parts / 'names.jsonl'} does not hold the name of each node ({error}); write the parts again with "
+            "'softcut partition'."
+        ) from error
 
 
 # ------------------------------------------------------------------------------------------------ the command
@@ -154,7 +209,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--seed", type=int, dest="random_state", help="random state")
     parser.add_argument("--dtype", choices=("float32", "float64"), help="precision of the training")
     parser.add_argument("--device", default="auto", help="'auto', 'cpu' (gloo) or 'cuda' (nccl)")
-    parser.add_argument("--checkpoint-every", type=float, default=60.0, help="seconds between checkpoints")
+    parser.add_argument("--checkpoint-every", type=float, default=10.0, help="seconds between checkpoints")
     parser.add_argument("--timeout", type=float, default=600.0, help="seconds to wait for another process")
     return parser
 
@@ -177,15 +232,11 @@ def _run(given: dict[str, Any], group: JobGroup) -> None:
     chosen = {name: given[name] for name in names if given[name] is not None}
     settings = group.together(lambda: DistributedSettings(**chosen))
 
-    def check_folder() -> None:
-        if out.exists() and not out.is_dir():
-            raise ParameterError(f"--out {out} is a file; name a folder.")
-        if (out / "result.json").exists() and not given["overwrite"]:
-            raise ParameterError(
-                f"--out {out} holds the results of an earlier run; name another folder or add --overwrite."
-            )
+    def check() -> None:
+        _check_names(parts)
+        _check_out(out, given["overwrite"], room=_BYTES_OF_NODE * read_manifest(parts).nodes)
 
-    group.shared(check_folder)
+    group.shared(check)
     saving = {"checkpoint": out / _CHECKPOINT, "checkpoint_every": given["checkpoint_every"]}
     result = train_part(parts, settings, group, **saving, callback=_tell if group.rank == 0 else None)
     said = write_result(parts, out, settings, result, group, time.perf_counter() - began)
@@ -221,6 +272,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if first or lost:  # the others have the same to say
             print(f"softcut: {error}", file=sys.stderr, flush=True)
         return 1 if lost else 2
+    except OSError as error:  # of a checkpoint: the disk is full, say
+        print(f"softcut: {error.filename or given['out'] or ''}: {error.strerror or error}", file=sys.stderr)
+        return 2
     finally:
         signal.signal(signal.SIGINT, before)
     return 0

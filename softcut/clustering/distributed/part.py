@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
-from softcut.clustering.distributed.group import JobGroup, Traffic
+from softcut.clustering.distributed.group import JobGroup
 from softcut.clustering.feature_map import FeatureMap
 from softcut.clustering.networks import Start
 from softcut.clustering.node_features import (
@@ -312,7 +312,7 @@ class PartTask(ClusteringTask):
         )
         self.op.degree_like(net.bias)  # constant, and asked of the other processes once: here
         self.capturable = False  # messages are no part of a CUDA graph
-        self.group, self.began, self.trained = group, Traffic(0, 0), net.replicas
+        self.group, self.began, self.trained = group, group.traffic, net.replicas
         if start is not None:
             self.start, self.learned = start.labels, prepared.nodes.count
             if isinstance(self.inputs, DenseInput) and self.inputs.terms == 1:

@@ -18,7 +18,14 @@ from softcut.nn.pool.selection import DenseSelection, Selection, edges_of
 from softcut.ops import Dense, Operator, pooled_adjacency
 from softcut.ops.coarsen import PooledProducts, pooled_products
 from softcut.ops.convert import entries, to_ragged
-from softcut.ops.numerics import can_be_read, check_assignments, full_precision, no_autocast, zero_padding
+from softcut.ops.numerics import (
+    can_be_read,
+    check_assignments,
+    full_precision,
+    mean_of_graphs,
+    no_autocast,
+    zero_padding,
+)
 
 
 class PoolOutput:
@@ -47,7 +54,8 @@ class PoolOutput:
     selection : Selection
         How nodes were chosen; pass it to ``pool.lift``.
     losses, graph_losses : dict
-        Auxiliary losses, weighted: mean over the graphs (add the sum to the task's loss), and one value per graph.
+        Auxiliary losses, weighted: mean over the graphs that have nodes (add the sum to the task's loss), and one
+        value per graph.
     raw_losses, weights : dict
         The losses of every graph before they are weighted, and their weights (1 where none is named).
     """
@@ -68,7 +76,8 @@ class PoolOutput:
         self.graph_losses = {
             name: self.weights.get(name, 1.0) * values for name, values in self.raw_losses.items()
         }
-        self.losses = {name: values.mean(0) for name, values in self.graph_losses.items()}
+        occupied = selection.layout.occupied if isinstance(selection, DenseSelection) else None
+        self.losses = {name: mean_of_graphs(values, occupied) for name, values in self.graph_losses.items()}
         # One graph of operations cannot return a function.
         self._adj = adj() if torch.compiler.is_compiling() and callable(adj) else adj
 
