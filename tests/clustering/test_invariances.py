@@ -1,4 +1,4 @@
-"""The same clusters for any unit of weights and columns, any order of columns and nodes, and columns that say nothing."""
+"""The same clusters for any unit of weights and columns, any order of both, and with columns that say nothing."""
 
 from __future__ import annotations
 
@@ -10,13 +10,23 @@ import scipy.sparse as sp
 
 from softcut import Graph, GraphClustering, MinCutClustering
 from softcut.clustering.distributed.part import partition
+from softcut.clustering.recipe import Recipe
 from softcut.datasets import attributed_communities
+from softcut.graph.neighbours import neighbour_graph
 from softcut.io.part_files import open_part
+from softcut.metrics import ari, nmi
+
+LARGE = Recipe(large=100, start_sample=100)  # as for graphs of more than so many nodes
+
+
+def communities(seed=0, nodes=150):
+    signal = {"edge_signal": 0.9, "feature_signal": 0.8}
+    return attributed_communities(nodes, 3, average_degree=8, n_features=120, **signal, seed=seed)
 
 
 def weighted_graph(seed=0, nodes=150):
     """Three clusters in weighted edges and in four columns of numbers."""
-    graph = attributed_communities(n_nodes=nodes, n_clusters=3, average_degree=6, seed=seed)
+    graph = communities(seed, nodes)
     rng = np.random.default_rng(seed)
     upper = sp.triu(graph.adjacency).tocoo()
     weights = sp.coo_array((rng.lognormal(0, 1, upper.nnz), (upper.row, upper.col)), shape=upper.shape)
@@ -78,3 +88,78 @@ def test_equal_weights_are_no_weights(weight):
     graph = attributed_communities(n_nodes=100, n_clusters=2, seed=0)
     one = fitted(graph.adjacency, graph.x, 2)
     np.testing.assert_array_equal(fitted(weight * graph.adjacency, graph.x, 2).soft_, one.soft_)
+
+
+# ------------------------------------------------------------------------------------------ columns
+
+
+def same(one, other):
+    assert one.verdict_ == other.verdict_
+    np.testing.assert_array_equal(one.labels_, other.labels_)
+
+
+def test_a_wide_column_switches_off_no_other():
+    adjacency, x, y = weighted_graph()
+    noise = np.random.default_rng(0).standard_normal((150, 1))
+    one = fitted(adjacency, np.hstack([x, noise]))
+    same(one, fitted(adjacency, np.hstack([x, 1e7 * noise])))
+    same(one, fitted(adjacency, np.hstack([1e-30 * x, 1e30 * noise])))
+    assert nmi(y, one.labels_) > 0.9
+
+
+@pytest.mark.parametrize("factor", [1e-30, 1e19, 1e30, 3e36])
+@pytest.mark.parametrize("kind", ["numbers", "words"])
+def test_the_unit_of_the_features_does_not_matter(kind, factor):
+    adjacency, x, _ = weighted_graph()
+    x = (x if kind == "numbers" else counts()).astype(np.float32)
+    same(fitted(adjacency, x), fitted(adjacency, x * np.float32(factor)))
+    same(fitted(adjacency, x, recipe=LARGE), fitted(adjacency, x * np.float32(factor), recipe=LARGE))
+
+
+def counts():
+    """Counts of words, three clusters of them."""
+    graph = communities()
+    return graph.x.toarray() * np.random.default_rng(0).integers(1, 4, graph.x.shape)
+
+
+@pytest.mark.parametrize("kind", ["numbers", "positive", "many", "words", "counts", "mixed"])
+def test_constant_columns_change_nothing(kind):
+    adjacency, x, _ = weighted_graph()
+    rng = np.random.default_rng(0)
+    x = {
+        "numbers": x,
+        "positive": np.exp(x),  # with as many zeros they could be words
+        "many": np.hstack([x, rng.standard_normal((150, 10))]),  # two more, and only directions would count
+        "words": (counts() > 0) * 1.0,
+        "counts": counts(),
+        "mixed": np.hstack([x, np.eye(3)[rng.integers(0, 3, 150)]]),
+    }[kind]
+    one, zero, full = fitted(adjacency, x), np.zeros((150, 6)), np.full((150, 2), 5e5)
+    near = neighbour_graph(x, 5).toarray()
+    for wide in ([x, zero], [zero, x], [x, full], [x[:, :2], zero, full, x[:, 2:]]):
+        other = fitted(adjacency, np.hstack(wide))
+        same(one, other)
+        assert other.structure_ == pytest.approx(one.structure_, rel=1e-6)
+        np.testing.assert_array_equal(neighbour_graph(np.hstack(wide), 5).toarray(), near)
+
+
+@pytest.mark.parametrize("kind", ["numbers", "words"])
+def test_the_order_of_columns_does_not_matter(kind):
+    adjacency, x, _ = weighted_graph()
+    x = x if kind == "numbers" else counts()
+    same(fitted(adjacency, x), fitted(adjacency, x[:, np.random.default_rng(0).permutation(x.shape[1])]))
+
+
+# ------------------------------------------------------------------------------------------ order of the nodes
+
+
+@pytest.mark.parametrize("kind", ["numbers", "words", "edges"])
+@pytest.mark.parametrize("signal", [0.9, 0.5])
+def test_the_order_of_nodes_does_not_matter(kind, signal):
+    graph = attributed_communities(200, 3, edge_signal=signal, feature_signal=signal, n_features=80, seed=1)
+    numbers = np.random.default_rng(1).standard_normal((80, 5)) + graph.x.mean()
+    x = {"numbers": graph.x @ numbers, "words": graph.x, "edges": None}[kind]
+    order = np.random.default_rng(0).permutation(200)
+    one = fitted(graph.adjacency, x)
+    other = fitted(graph.adjacency[order][:, order], None if x is None else x[order])
+    assert ari(one.labels_[order], other.labels_) >= 0.99
