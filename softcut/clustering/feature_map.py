@@ -24,7 +24,7 @@ from torch import Tensor
 from softcut.clustering.recipe import DEFAULT, Recipe
 from softcut.ops import CSRPattern
 from softcut.ops.spmm import sparse_product
-from softcut.tables.kinds import NUMBER, WORD, kinds_of_columns
+from softcut.tables.kinds import NUMBER, WORD, constant_columns, kinds_of_columns
 from softcut.tables.scaling import LIMIT, centre_and_scale
 
 Features: TypeAlias = np.ndarray | sp.csr_array
@@ -39,8 +39,15 @@ def _dense(x: Any) -> np.ndarray:
     return np.asarray(x.toarray() if sp.issparse(x) else x, dtype=np.float32)
 
 
+def _in_range(values: np.ndarray) -> Any:
+    """A power of two that brings values to about 1, so that their squares are finite."""
+    most = float(np.abs(values).max(initial=0))
+    return values.dtype.type(2.0 ** -np.frexp(most)[1])
+
+
 def _unit_rows_array(x: Any) -> Any:
     if sp.issparse(x):
+        x = x * _in_range(x.data)
         length = np.sqrt(np.asarray(x.multiply(x).sum(axis=1)).ravel())
         return sp.csr_array(sp.diags_array(1 / np.where(length > 0, length, 1)) @ x)
     length = np.linalg.norm(x, axis=1, keepdims=True)
@@ -73,7 +80,8 @@ class FeatureRows:
             if not matrix.has_sorted_indices:
                 matrix = matrix.sorted_indices()
             self.pattern = CSRPattern.from_scipy(matrix).to(device or torch.device("cpu"))
-            self.values = torch.as_tensor(matrix.data).to(device=device, dtype=torch.float32)
+            data = matrix.data * _in_range(matrix.data) if unit else matrix.data
+            self.values = torch.as_tensor(data).to(device=device, dtype=torch.float32)
             if factor is not None:
                 self.values = self.values * factor[self.pattern.col]
             # Sums of squares of the rows: a product with a single column of ones.
@@ -112,7 +120,10 @@ def leading_directions(rows: FeatureRows, d: int) -> tuple[Tensor, Tensor]:
         block = torch.linalg.qr(product(block))[0]
     small = block.mT @ product(block)
     values, turn = torch.linalg.eigh((small + small.mT) / 2)
-    return (block @ turn).flip(1)[:, :d], values.flip(0)[:d].clamp(min=0).sqrt()
+    vectors = (block @ turn).flip(1)[:, :d]
+    # Networks would begin elsewhere with another sign: the largest entry is positive.
+    largest = vectors.gather(0, vectors.abs().argmax(0, keepdim=True))
+    return vectors * torch.where(largest < 0, -1.0, 1.0), values.flip(0)[:d].clamp(min=0).sqrt()
 
 
 class Beside:
@@ -175,13 +186,19 @@ class FeatureMap:
             offset[others], weight[others] = centre_and_scale(_dense(x[:, others]), kinds[others])
         words = kinds == WORD
         if words.any():
+            common = np.zeros(f, dtype=bool)  # words that all nodes have as often say nothing
+            common[words] = constant_columns(x[:, words]) if n else False
+            words &= ~common
             counted = sp.csr_array(x[:, words])
-            if counted.nnz and counted.data.min() == counted.data.max():
-                count = np.bincount(counted.indices, minlength=counted.shape[1])
+            idf = counted.nnz and counted.data.min() == counted.data.max()
+            if idf or common.any():
                 weight = np.ones(f, np.float32) if weight is None else weight
+                weight[common] = 0
+            if idf:
+                count = np.bincount(counted.indices, minlength=counted.shape[1])
                 weight[words] = np.log((1 + n) / (1 + count)) + 1
         raw = cls(np.zeros((f, 0), dtype=np.float32), kinds, weight, offset, recipe)
-        d = min(recipe.components, n, f)
+        d = min(recipe.components, n, f if weight is None else np.count_nonzero(weight))
         if d == 0:
             return raw
         say = raw._say(x, adjacency)
@@ -214,10 +231,14 @@ class FeatureMap:
                 rows = rows.toarray()
         # One thread: the QR steps inside are small, and threads fighting for cores make them many times slower.
         with threadpool_limits(1, user_api="blas"):
-            options = {"n_iter": 4, "power_iteration_normalizer": "QR", "random_state": 0}
-            _, s, vt = randomized_svd(rows, d, **options)
-        v = np.empty_like(vt.T)
-        v[np.concatenate([at for at, _ in blocks])] = vt.T
+            options = {"n_iter": 4, "power_iteration_normalizer": "QR", "random_state": 0, "transpose": False}
+            # It begins with random numbers for each column: in an order of what they hold, not of their places.
+            length = np.asarray((rows * rows).sum(axis=0)).ravel()
+            order = np.argsort(length, kind="stable")
+            order = order[length[order] > 0]
+            _, s, vt = randomized_svd(rows[:, order], d, **options)
+        v = np.zeros((len(length), len(s)), vt.dtype)
+        v[np.concatenate([at for at, _ in blocks])[order]] = vt.T
         return v, s
 
     @property
@@ -247,7 +268,7 @@ class FeatureMap:
         rows = (_dense(x[:, at]) - self.offset[at]) * self.weight[at]
         np.clip(rows, -LIMIT, LIMIT, out=rows)
         # A few columns are positions or measurements, where length means something; many are a direction.
-        if len(at) >= self.recipe.many_columns and not self.mixed:
+        if np.count_nonzero(self.weight[at]) >= self.recipe.many_columns and not self.mixed:
             rows = _unit_rows_array(rows)
         return rows
 

@@ -77,6 +77,9 @@ class Fitted:
 
 def fit(whole: Graph, task: Task) -> Fitted:
     """Cluster a graph, or several as one batch."""
+    whole = (
+        whole.in_mean_weights()
+    )  # a node counts as one edge beside its neighbours: the unit must not matter
     rule = silence_rule(whole)
     silent = silent_nodes(whole, rule)
     graph = without(whole, silent) if silent.any() and not silent.all() else whole

@@ -63,6 +63,7 @@ class LearnedModel:
                 Argument("features", text="them as X"),
                 ".",
             )
+        graph = graph.in_mean_weights()
         silent = silent_nodes(graph, self.silence)
         if silent.all():
             return spread(np.zeros((0, len(self.order)), dtype=np.float32), silent), silent
@@ -104,7 +105,7 @@ class PlacedModel:
 
         New nodes follow their neighbours.
         """
-        same = signature(graph) == self.signature
+        same = signature(graph.in_mean_weights()) == self.signature
         if (
             self.names is not None
             and graph.node_names is not None

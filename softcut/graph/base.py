@@ -217,6 +217,28 @@ class BaseGraph:
                 )
         return self._replace(node_kinds=kinds)
 
+    def in_mean_weights(self) -> Self:
+        """The same graph with weights in units of their mean (that of each graph of a batch).
+
+        They are rounded to 30 bits, so that the unit they came in leaves no trace.
+
+        >>> from softcut.graph import Graph
+        >>> Graph.from_edges([[0, 1], [1, 2]], edge_weight=[10, 30]).in_mean_weights().adjacency.data.tolist()
+        [0.5, 0.5, 1.5, 1.5]
+        """
+        if not self.weighted or not self.adjacency.data.any():
+            return self
+        weight, ends = self.adjacency.data.astype(np.float64), self.adjacency.indptr
+        for first, last in pairwise([0, len(weight)] if self.ptr is None else ends[self.ptr]):
+            own = weight[first:last]
+            if own.any():
+                own /= own.max()  # sums stay finite
+                own /= own[own > 0].mean()
+        digits, exponent = np.frexp(weight)
+        weight = np.ldexp(np.rint(np.ldexp(digits, 30)), exponent - 30)
+        adjacency = sp.csr_array((weight, self.adjacency.indices, ends), shape=self.adjacency.shape)
+        return self._replace(adjacency=adjacency, weighted=bool((weight != 1).any()))
+
     def with_notes(self, *notes: str) -> Self:
         """The same graph with more notes.
 

@@ -11,7 +11,15 @@ import numpy as np
 import scipy.sparse as sp
 
 from softcut.errors import GraphError, ParameterError
-from softcut.tables.arrays import are_whole, as_array, is_torch_sparse, shape_of, torch_sparse_to_scipy
+from softcut.tables.arrays import (
+    are_whole,
+    as_array,
+    is_torch_sparse,
+    shape_of,
+    to_dense,
+    torch_sparse_to_scipy,
+    warn_caller,
+)
 
 SelfLoops = Literal["drop", "keep"]
 
@@ -194,7 +202,34 @@ def check_features(x: Any, n: int) -> np.ndarray | sp.csr_array | None:
         raise GraphError(
             f"x[{row}, {column}] is {original}, which {problem}: replace or rescale such values first."
         )
+    if x.dtype.itemsize > 4 and values.size:
+        _check_scale(sp.csr_array(x) if sparse else x, result)
     return result
+
+
+def _check_scale(x: Any, kept: Any) -> None:
+    """Columns of `x` that differ from row to row, but no longer as they are `kept` in float32."""
+    low, high, least, most = (
+        to_dense(each).ravel().astype(np.float64)
+        for each in (x.min(axis=0), x.max(axis=0), kept.min(axis=0), kept.max(axis=0))
+    )
+    size = np.maximum(np.abs(low), np.abs(high))
+    small = (size > 0) & (size < np.finfo(np.float32).tiny)
+    if small.any():
+        j = int(small.argmax())
+        raise GraphError(
+            f"x has no value above {size[j]:.3g} in column {j}, too small for float32: multiply that column by a "
+            "constant first."
+        )
+    spread = high - low
+    # Rounding makes constant columns differ by less than this.
+    lost = (spread > 1e-12 * size) & (most - least <= 1e-6 * size)
+    if lost.any():
+        j = int(lost.argmax())
+        warn_caller(
+            f"column {j} of x differs by {spread[j]:.3g} around {low[j]:.6g}, which float32 cannot hold: it counts as "
+            "constant; subtract its mean first."
+        )
 
 
 def tidied(matrix: sp.csr_array, boolean: bool) -> sp.csr_array:

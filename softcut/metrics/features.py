@@ -46,6 +46,7 @@ def told_by(gains: Tensor) -> tuple[Tensor, Tensor]:
 def presence(x: Any, kinds: np.ndarray | None = None) -> sp.csr_array:
     """Words of each node, [N, F'] of ones: words that it has, values of categories, bins of its numbers.
 
+    What all nodes have says nothing, and is left out.
     `kinds` are those of the columns (:mod:`softcut.tables.kinds`), where they are known.
     """
     kinds = kinds_of_columns(x) if kinds is None else kinds
@@ -60,6 +61,10 @@ def presence(x: Any, kinds: np.ndarray | None = None) -> sp.csr_array:
 def _ones(words: sp.csr_array) -> sp.csr_array:
     words = words.copy()
     words.eliminate_zeros()
+    common = np.bincount(words.indices, minlength=words.shape[1]) == words.shape[0]
+    if common.any():
+        words.data[common[words.indices]] = 0
+        words.eliminate_zeros()
     return sp.csr_array((np.ones(words.nnz), words.indices, words.indptr), shape=words.shape)
 
 
@@ -68,8 +73,17 @@ def _bins(x: Any) -> sp.csr_array:
     n, f = dense.shape
     limits = np.quantile(dense, np.arange(1, BINS) / BINS, axis=0)
     place = (dense[None] > limits[:, None]).sum(0) if n else np.zeros((0, f), dtype=int)
-    columns = (place + BINS * np.arange(f)).ravel()
-    return sp.csr_array((np.ones(n * f), columns, np.arange(n + 1) * f), shape=(n, f * BINS))
+    filled = np.stack([(place == b).any(0) for b in range(BINS)]).all(0)
+    varies = np.ones(f, dtype=bool)
+    for j in np.flatnonzero(~filled):
+        # One value fills several bins: few values have a bin each, others go where the middle of their ranks is.
+        values, which, count = np.unique(dense[:, j], return_inverse=True, return_counts=True)
+        varies[j] = len(values) > 1
+        middle = (np.cumsum(count) - count / 2) / n
+        place[:, j] = (np.arange(len(values)) if len(values) <= BINS else (BINS * middle).astype(int))[which]
+    kept = np.flatnonzero(varies)
+    columns = (place[:, kept] + BINS * kept).ravel()
+    return sp.csr_array((np.ones(len(columns)), columns, np.arange(n + 1) * len(kept)), shape=(n, f * BINS))
 
 
 def looked_at(nodes: int) -> np.ndarray:

@@ -1,9 +1,10 @@
 """What the columns of a feature matrix are: words, numbers, or values of a category.
 
-A matrix of one kind is words where it is non-negative and at most half full (counts of words, flags, TF-IDF), else
-numbers. It has two kinds where some columns are clearly measurements (negative, or hardly ever 0) and differ from the
-others, which are flags, counts or much smaller: then the others are the values of a category where they are 0 and 1
-and each row has exactly one of them, words where they are many, and numbers where they are few.
+Columns of one value say nothing about the others. A matrix of one kind is words where it is non-negative and at most
+half full (counts of words, flags, TF-IDF), else numbers. It has two kinds where some columns are clearly measurements
+(negative, or hardly ever 0) and differ from the others, which are flags, counts or much smaller: then the others are
+the values of a category where they are 0 and 1 and each row has exactly one of them, words where they are many, and
+numbers where they are few.
 """
 
 from __future__ import annotations
@@ -30,6 +31,13 @@ def looks_like_words(x: Any) -> bool:
     return bool(values.size == 0 or values.min() >= 0) and values.size <= 0.5 * x.shape[0] * x.shape[1]
 
 
+def constant_columns(x: Any) -> np.ndarray:
+    """Which columns of an array or sparse matrix have one value only, [F]."""
+    low, high = x.min(axis=0), x.max(axis=0)
+    low, high = (each.toarray().ravel() if sp.issparse(each) else each for each in (low, high))
+    return low == high
+
+
 def kinds_of_columns(x: Any) -> np.ndarray:
     """The kind of each column [F], by its values: `WORD`, `NUMBER`, or `CATEGORY` + c for the values of category c.
 
@@ -38,9 +46,10 @@ def kinds_of_columns(x: Any) -> np.ndarray:
     [1, 2, 2, 2]
     """
     n, f = x.shape
-    alike = np.full(f, WORD if looks_like_words(x) else NUMBER)
     if n == 0 or f < 2:
-        return alike
+        return np.full(f, WORD if looks_like_words(x) else NUMBER)
+    constant = constant_columns(x)
+    alike = np.full(f, WORD if looks_like_words(x[:, ~constant] if constant.any() else x) else NUMBER)
     columns = sp.csc_array(x)
     columns.eliminate_zeros()
     low, share = columns.min(axis=0).toarray().ravel(), np.diff(columns.indptr) / n
@@ -48,7 +57,6 @@ def kinds_of_columns(x: Any) -> np.ndarray:
     if not measured.any() or measured.all():
         return alike
     size, fractions, binary = _of_columns(columns)
-    constant = size == 0
     measured &= ~constant
     others = ~measured & ~constant
     if not measured.any() or not others.any():
@@ -62,7 +70,7 @@ def kinds_of_columns(x: Any) -> np.ndarray:
         return alike
     kinds = np.full(f, NUMBER)
     rest = np.flatnonzero(~measured & ~constant)
-    groups = _one_hot_groups(x, rest[binary[rest]])
+    groups = _one_hot_groups(x, rest[binary[rest]], np.cumsum(~constant))
     for c, group in enumerate(groups):
         kinds[group] = CATEGORY + c
     rest = rest[kinds[rest] == NUMBER]
@@ -93,24 +101,22 @@ def kinds_note(kinds: np.ndarray, names: Sequence[str] | None = None) -> Note:
 
 
 def _of_columns(columns: sp.csc_array) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Median size of values that are not 0 (0 where a column is constant); whether some values are fractions; whether
+    """Median size of values that are not 0; whether some values are fractions; whether
     there are two values, one of them 0."""
     n, f = columns.shape
     size, fractions, binary = np.zeros(f), np.zeros(f, bool), np.zeros(f, bool)
     for j in range(f):
         values = columns.data[columns.indptr[j] : columns.indptr[j + 1]]
-        full = len(values) == n
-        one = not len(values) or values.min() == values.max()
-        if one and (full or not len(values)):
+        if not len(values):
             continue
         size[j] = np.median(np.abs(values))
         fractions[j] = bool((values != np.rint(values)).any())
-        binary[j] = one
+        binary[j] = len(values) < n and values.min() == values.max()
     return size, fractions, binary
 
 
-def _one_hot_groups(x: Any, columns: np.ndarray) -> list[np.ndarray]:
-    """Neighbouring columns of 0 and 1 of which every row has exactly one 1."""
+def _one_hot_groups(x: Any, columns: np.ndarray, place: np.ndarray) -> list[np.ndarray]:
+    """Columns of 0 and 1 with neighbouring places of which every row has exactly one 1."""
     groups: list[np.ndarray] = []
     start, total = 0, np.zeros(x.shape[0])
     for end, j in enumerate(columns):
@@ -120,7 +126,7 @@ def _one_hot_groups(x: Any, columns: np.ndarray) -> list[np.ndarray]:
             first = x[:, [columns[start]]]
             total = total - np.asarray(first.toarray() if sp.issparse(first) else first).ravel()
             start += 1
-        if start < end and total.min() == 1 and columns[end] - columns[start] == end - start:
+        if start < end and total.min() == 1 and place[columns[end]] - place[columns[start]] == end - start:
             groups.append(columns[start : end + 1])
             start, total = end + 1, np.zeros(x.shape[0])
     return groups

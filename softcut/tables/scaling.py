@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from softcut.tables.kinds import CATEGORY, NUMBER, WORD
+from softcut.tables.kinds import CATEGORY, NUMBER, WORD, constant_columns
 
 _OUTLIER = 6.0  # times the distance of the quartiles (1.35 standard deviations) from the median
 LIMIT = 6.0  # standardised numbers are clipped here
@@ -43,6 +43,7 @@ def scaled_rows(x: Any, kinds: np.ndarray) -> np.ndarray | sp.csr_array:
     parts: list[Any] = []
     if len(words):
         counted = sp.csr_array(x if not len(others) else x[:, words], dtype=np.float64)
+        counted = sp.csr_array(counted @ sp.diags_array(1.0 - constant_columns(counted)))
         length = np.sqrt(np.asarray(counted.multiply(counted).sum(axis=1)).ravel())
         parts.append(sp.csr_array(sp.diags_array(1 / np.where(length > 0, length, 1)) @ counted))
         if not len(others):

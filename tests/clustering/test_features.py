@@ -71,7 +71,7 @@ def test_words_that_are_there_or_not_are_weighted_by_inverse_document_frequency(
     np.testing.assert_allclose(columns @ columns.T, half_whitened(unit(x * weight), 24), atol=1e-4)
 
 
-@pytest.mark.parametrize("f", [5, 15, 16, 20])
+@pytest.mark.parametrize("f", [5, 16, 17, 20])
 def test_measurements_are_standardised_and_many_of_them_are_directions(f):
     x = measurements(f=f)
     x[:, 2] = 3.0  # a column without deviation does not count
@@ -81,7 +81,7 @@ def test_measurements_are_standardised_and_many_of_them_are_directions(f):
     assert projection.weight[2] == 0
     rows = ((x - x.mean(0)) / x.std(0).clip(min=1e-9))[:, kept]
     columns = projection.transform(x)
-    wanted = half_whitened(unit(rows) if f >= 16 else rows, f - 1)
+    wanted = half_whitened(unit(rows) if kept.sum() >= 16 else rows, f - 1)
     np.testing.assert_allclose(columns @ columns.T, wanted, atol=2e-3)
 
 
@@ -94,8 +94,9 @@ def test_fewer_components_are_the_leading_ones():
     np.testing.assert_allclose(columns @ columns.T, half_whitened(rows, 3), atol=5e-2)
     x = words(200, 100)
     rows = unit(x * (np.log(201 / (1 + x.sum(0))) + 1))
-    _, s, vt = randomized_svd(rows, 64, n_iter=4, power_iteration_normalizer="QR", random_state=0)
-    found = FeatureMap.fit(x).matrix
+    order = np.argsort((rows**2).sum(0))  # the random numbers of a column follow from what it holds
+    _, s, vt = randomized_svd(rows[:, order], 64, n_iter=4, power_iteration_normalizer="QR", random_state=0)
+    found = FeatureMap.fit(x).matrix[order]
     np.testing.assert_allclose(found, vt.T / np.sqrt(s / np.sqrt(200)), rtol=1e-3, atol=1e-3)
 
 

@@ -1,5 +1,7 @@
 """The checks of a graph at their boundaries: the last value that is accepted, the first that is not, and its place."""
 
+import warnings
+
 import networkx as nx
 import numpy as np
 import pytest
@@ -135,3 +137,22 @@ def test_what_is_taken_for_what(given, kind):
 )
 def test_what_is_no_graph(given, words):
     assert words in sentence_of(GraphError, kind_of_graph, given)
+
+
+@pytest.mark.parametrize("kind", [np.asarray, sp.csr_array])
+def test_columns_that_float32_cannot_hold(kind):
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((20, 3))
+    with pytest.raises(
+        GraphError, match=r"no value above .*e-60 in column 1, too small for float32: multiply"
+    ):
+        checks.check_features(kind(x * [1, 1e-60, 1]), 20)
+    with pytest.warns(
+        UserWarning, match=r"column 2 of x differs by .* around 1e\+07.*subtract its mean first"
+    ):
+        checks.check_features(kind(x + 1e7 * (np.arange(3) == 2)), 20)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        checks.check_features(kind(x * [1e-30, 1e30, 1] + [0, 0, 1e3]), 20)
+        checks.check_features(kind(0.1 + 0 * x + 1e-17), 20)  # constant, but for rounding
+        checks.check_features(kind(np.where(x > 0, 1e-60, x)), 20)  # small beside others

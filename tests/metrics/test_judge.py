@@ -326,3 +326,28 @@ def test_labels_that_say_nothing_have_a_mean_bayes_factor_of_at_most_one():
     drawn = (torch.from_numpy(rng.permutation(60) % 3) for _ in range(2000))
     factors = [np.exp(axes_gain(axes_table(z, labels, 3)).item()) for labels in drawn]
     assert np.mean(factors) < 1
+
+
+def counted_bins(*column):
+    """How many rows each bin of a single column of numbers has, for each value in turn."""
+    values = np.array(column, dtype=float)[:, None]
+    bins = presence(values, np.array([1])).toarray()
+    assert (bins.sum(1) == 1).all(), "a bin each"
+    return [int(bins[values[:, 0] == value].argmax(1)[0]) for value in np.unique(values)]
+
+
+def test_a_value_of_most_rows_hides_no_other():
+    assert len(set(counted_bins(*[1] * 80, *[0] * 20))) == 2
+    assert len(set(counted_bins(*[2] * 90, *[0] * 5, *[1] * 5))) == 3, "few values have a bin each"
+    assert len(set(counted_bins(*[9] * 97, 1, 2, 3))) == 4
+    bins = counted_bins(*[0] * 90, *range(-5, 0), *range(1, 6))
+    assert bins[:5] == [0] * 5 and bins[6:] == [3] * 5 and bins[5] in (1, 2), "nor those on both sides"
+    assert counted_bins(*range(8)) == [0, 0, 1, 1, 2, 2, 3, 3], "equally full ones otherwise"
+    assert presence(np.full((5, 1), 3.0), np.array([1])).nnz == 0, "a constant says nothing"
+
+
+def test_evidence_sees_a_column_of_mostly_ones():
+    labels = np.arange(200) % 5 == 0
+    adjacency = sc.Graph.from_edges([[0], [1]], num_nodes=200).adjacency
+    x = np.column_stack([1.0 - labels, np.random.default_rng(0).standard_normal(200)])
+    assert evidence_parts(sc.Graph.from_scipy(adjacency, x=x), labels.astype(int)).features > 80

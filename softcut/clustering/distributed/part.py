@@ -66,6 +66,7 @@ def partition(
     """
     if graph.num_graphs > 1:
         raise GraphError(f"graph is a batch of {graph.num_graphs} graphs; divide each of them by itself.")
+    graph = graph.in_mean_weights()
     owner, used = partition_nodes(graph.adjacency, parts, method, seed)
     structural = featureless(graph) is not None
     words = axes = None  # what clusterings are judged by

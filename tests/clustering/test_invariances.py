@@ -1,0 +1,165 @@
+"""The same clusters for any unit of weights and columns, any order of both, and with columns that say nothing."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from softcut import Graph, GraphClustering, MinCutClustering
+from softcut.clustering.distributed.part import partition
+from softcut.clustering.recipe import Recipe
+from softcut.datasets import attributed_communities
+from softcut.graph.neighbours import neighbour_graph
+from softcut.io.part_files import open_part
+from softcut.metrics import ari, nmi
+
+LARGE = Recipe(large=100, start_sample=100)  # as for graphs of more than so many nodes
+
+
+def communities(seed=0, nodes=150):
+    signal = {"edge_signal": 0.9, "feature_signal": 0.8}
+    return attributed_communities(nodes, 3, average_degree=8, n_features=120, **signal, seed=seed)
+
+
+def weighted_graph(seed=0, nodes=150):
+    """Three clusters in weighted edges and in four columns of numbers."""
+    graph = communities(seed, nodes)
+    rng = np.random.default_rng(seed)
+    upper = sp.triu(graph.adjacency).tocoo()
+    weights = sp.coo_array((rng.lognormal(0, 1, upper.nnz), (upper.row, upper.col)), shape=upper.shape)
+    x = 3 * rng.standard_normal((3, 4))[graph.y] + rng.standard_normal((nodes, 4))
+    return sp.csr_array(weights + weights.T), x, graph.y
+
+
+def fitted(adjacency, x=None, k=3, kind=GraphClustering, **options):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return kind(k, n_init=6, random_state=0, **options).fit(adjacency, x)
+
+
+# ------------------------------------------------------------------------------------------ unit of the weights
+
+
+@pytest.mark.parametrize("factor", [1e-300, 1e-6, 0.1, 1e6, 1e300])
+def test_the_unit_of_the_weights_does_not_matter(factor):
+    adjacency, x, _ = weighted_graph()
+    one, other = fitted(adjacency, x), fitted(factor * adjacency, x)
+    np.testing.assert_allclose(other.soft_, one.soft_, atol=1e-6)
+    np.testing.assert_allclose(one.predict_proba(factor * adjacency, x), one.soft_, atol=1e-6)
+    assert other.structure_ == pytest.approx(one.structure_, rel=1e-6)
+
+
+@pytest.mark.parametrize("factor", [1e-40, 0.1])
+def test_the_unit_of_the_weights_does_not_matter_to_edges_alone_the_paper_or_batches(factor):
+    adjacency, x, _ = weighted_graph()
+    alone = fitted(adjacency)
+    np.testing.assert_array_equal(fitted(factor * adjacency).labels_, alone.labels_)
+    np.testing.assert_array_equal(alone.predict(factor * adjacency), alone.labels_)
+    paper = [fitted(a, x, kind=MinCutClustering, max_iter=50).soft_ for a in (adjacency, factor * adjacency)]
+    np.testing.assert_allclose(paper[1], paper[0], atol=1e-6)
+    batched = [fitted(a, x, batch_size=60).soft_ for a in (adjacency, factor * adjacency)]
+    np.testing.assert_allclose(batched[1], batched[0], atol=1e-6)
+
+
+def test_graphs_of_a_batch_have_a_unit_each():
+    pairs = [Graph.from_scipy(a, x=x) for a, x, _ in (weighted_graph(0), weighted_graph(1))]
+    scaled = [Graph.from_scipy(10.0**i * g.adjacency, x=g.x) for i, g in enumerate(pairs)]
+    one, other = fitted(pairs), fitted(scaled)
+    np.testing.assert_allclose(other.soft_, one.soft_, atol=1e-6)
+    for graph, labels in zip(scaled, one.graph_labels_, strict=True):
+        np.testing.assert_array_equal(one.predict(graph), labels)
+
+
+def test_parts_of_a_graph_are_written_in_units_of_the_mean_weight(tmp_path):
+    adjacency, x, _ = weighted_graph()
+    for name, factor in (("one", 1.0), ("other", 1e-40)):
+        partition(Graph.from_scipy(factor * adjacency, x=x), 2, tmp_path / name, method="contiguous")
+    for p in range(2):
+        one, other = (open_part(tmp_path / name, p) for name in ("one", "other"))
+        np.testing.assert_array_equal(np.asarray(one.val), np.asarray(other.val))
+        np.testing.assert_allclose(np.asarray(one.x), np.asarray(other.x), atol=1e-6)
+
+
+@pytest.mark.parametrize("weight", [1.0, 7.0])
+def test_equal_weights_are_no_weights(weight):
+    graph = attributed_communities(n_nodes=100, n_clusters=2, seed=0)
+    one = fitted(graph.adjacency, graph.x, 2)
+    np.testing.assert_array_equal(fitted(weight * graph.adjacency, graph.x, 2).soft_, one.soft_)
+
+
+# ------------------------------------------------------------------------------------------ columns
+
+
+def same(one, other):
+    assert one.verdict_ == other.verdict_
+    np.testing.assert_array_equal(one.labels_, other.labels_)
+
+
+def test_a_wide_column_switches_off_no_other():
+    adjacency, x, y = weighted_graph()
+    noise = np.random.default_rng(0).standard_normal((150, 1))
+    one = fitted(adjacency, np.hstack([x, noise]))
+    same(one, fitted(adjacency, np.hstack([x, 1e7 * noise])))
+    same(one, fitted(adjacency, np.hstack([1e-30 * x, 1e30 * noise])))
+    assert nmi(y, one.labels_) > 0.9
+
+
+@pytest.mark.parametrize("factor", [1e-30, 1e19, 1e30, 3e36])
+@pytest.mark.parametrize("kind", ["numbers", "words"])
+def test_the_unit_of_the_features_does_not_matter(kind, factor):
+    adjacency, x, _ = weighted_graph()
+    x = (x if kind == "numbers" else counts()).astype(np.float32)
+    same(fitted(adjacency, x), fitted(adjacency, x * np.float32(factor)))
+    same(fitted(adjacency, x, recipe=LARGE), fitted(adjacency, x * np.float32(factor), recipe=LARGE))
+
+
+def counts():
+    """Counts of words, three clusters of them."""
+    graph = communities()
+    return graph.x.toarray() * np.random.default_rng(0).integers(1, 4, graph.x.shape)
+
+
+@pytest.mark.parametrize("kind", ["numbers", "positive", "many", "words", "counts", "mixed"])
+def test_constant_columns_change_nothing(kind):
+    adjacency, x, _ = weighted_graph()
+    rng = np.random.default_rng(0)
+    x = {
+        "numbers": x,
+        "positive": np.exp(x),  # with as many zeros they could be words
+        "many": np.hstack([x, rng.standard_normal((150, 10))]),  # two more, and only directions would count
+        "words": (counts() > 0) * 1.0,
+        "counts": counts(),
+        "mixed": np.hstack([x, np.eye(3)[rng.integers(0, 3, 150)]]),
+    }[kind]
+    one, zero, full = fitted(adjacency, x), np.zeros((150, 6)), np.full((150, 2), 5e5)
+    near = neighbour_graph(x, 5).toarray()
+    for wide in ([x, zero], [zero, x], [x, full], [x[:, :2], zero, full, x[:, 2:]]):
+        other = fitted(adjacency, np.hstack(wide))
+        same(one, other)
+        assert other.structure_ == pytest.approx(one.structure_, rel=1e-6)
+        np.testing.assert_array_equal(neighbour_graph(np.hstack(wide), 5).toarray(), near)
+
+
+@pytest.mark.parametrize("kind", ["numbers", "words"])
+def test_the_order_of_columns_does_not_matter(kind):
+    adjacency, x, _ = weighted_graph()
+    x = x if kind == "numbers" else counts()
+    same(fitted(adjacency, x), fitted(adjacency, x[:, np.random.default_rng(0).permutation(x.shape[1])]))
+
+
+# ------------------------------------------------------------------------------------------ order of the nodes
+
+
+@pytest.mark.parametrize("kind", ["numbers", "words", "edges"])
+@pytest.mark.parametrize("signal", [0.9, 0.5])
+def test_the_order_of_nodes_does_not_matter(kind, signal):
+    graph = attributed_communities(200, 3, edge_signal=signal, feature_signal=signal, n_features=80, seed=1)
+    numbers = np.random.default_rng(1).standard_normal((80, 5)) + graph.x.mean()
+    x = {"numbers": graph.x @ numbers, "words": graph.x, "edges": None}[kind]
+    order = np.random.default_rng(0).permutation(200)
+    one = fitted(graph.adjacency, x)
+    other = fitted(graph.adjacency[order][:, order], None if x is None else x[order])
+    assert ari(one.labels_[order], other.labels_) >= 0.99
