@@ -60,7 +60,7 @@ def demo(
     overwrite: Overwrite = False,
 ) -> None:
     """Cluster three generated graphs with four methods; prints a table and writes pictures and a report."""
-    from softcut.report.demo import demo_table, run_demo
+    from softcut.report.demo import SCORES_MEAN, demo_table, run_demo
     from softcut.report.html_page import render_page
 
     output = Output(overwrite)
@@ -69,7 +69,7 @@ def demo(
     with output, err.status("starting") as status:
         rows, sections = run_demo(folder.staged, random_state, status.update)
         status.update("building the report")
-        page = render_page("softcut demo", sections, "Three generated graphs, four methods.")
+        page = render_page("softcut demo", sections, f"Three generated graphs, four methods. {SCORES_MEAN}")
         (folder.staged / "report.html").write_text(page, encoding="utf-8")
     show(demo_table(rows))
     out.print(f"Pictures and results.json are in {out_dir}/", markup=False, soft_wrap=True)

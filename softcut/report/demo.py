@@ -32,9 +32,9 @@ from softcut.report.plots import (
 )
 from softcut.report.tables import Cell, Table
 
-_MEANING = (
+SCORES_MEAN = (
     "NMI: agreement with the known communities, from 0 to 1; the grid has none. cut: edges between clusters by the "
-    "normalised cut, from 0 to the number of clusters, less is better. modularity: more is better.",
+    "normalised cut, from 0 to the number of clusters, less is better. modularity: more is better."
 )
 
 # A single network that minimises the cut, from a k-means of the features two hops away; nothing is merged or refined.
@@ -95,9 +95,11 @@ def run_demo(
         parts: list[Part] = [
             demo_table(own, asked),
             graph_view(graph, made, graph.name, "The default clustering."),
-            cluster_view(graph, labels[method]),
-            assignment_view(graph, made),
-            picture_of(picture, f"{graph.name} by every method"),
+            cluster_view(
+                graph, labels[method], "Areas are sizes; widths are the weights of the edges between."
+            ),
+            assignment_view(graph, made, "Probability of every cluster (rows) for every node (columns)."),
+            picture_of(picture, f"{graph.name} by every method", "Every method; equal colours match."),
         ]
         sections.append(Section(str(graph.name).capitalize(), parts))
     atomic_json(out / "results.json", rows)
@@ -118,7 +120,7 @@ def demo_table(rows: list[dict[str, Any]], caption: str = "softcut demo") -> Tab
         for row in rows
     ]
     columns = ["graph", "method", *shown.values(), "clusters used", "seconds"]
-    return Table(columns, lines, caption, heads=2, notes=_MEANING)
+    return Table(columns, lines, caption, heads=2, notes=[SCORES_MEAN])
 
 
 def draw_methods(

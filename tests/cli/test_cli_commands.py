@@ -62,6 +62,7 @@ def test_the_demo_runs_twice(done, refused, tmp_path, monkeypatch):
     done("demo", "--out", SHOWN, "--overwrite")
     page = Path(SHOWN, "report.html").read_text()
     assert re.findall('<section id="([^"]+)"', page) == ["grid"]
+    assert "NMI: agreement with the known communities" in page
     assert sorted(p.name for p in Path(SHOWN).iterdir()) == ["grid.png", *files[1:]]
     assert all("nmi" not in row for row in json.loads(Path(SHOWN, "results.json").read_text()))
     Path(SHOWN, "holiday.png").write_bytes(b"mine")
