@@ -25,7 +25,7 @@ $(VENV)/.base: pyproject.toml constraints.txt
 	@# torch first and by its exact version: on Linux a looser requirement may choose a build for GPUs.
 	@$(PIP) torch==2.13.0
 	@$(PIP) setuptools
-	@$(PIP) --no-build-isolation --editable ".[cli,report,tables]"
+	@$(PIP) --no-build-isolation --editable ".[cli,report,tables,images]"
 	@touch $@
 
 $(VENV)/.dev: $(VENV)/.base

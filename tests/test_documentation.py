@@ -15,11 +15,9 @@ import networkx as nx
 import numpy as np
 import pytest
 import scipy.sparse as sp
-import torch
 import typer
 from helpers.csv_files import write_csv
 from PIL import Image
-from skimage import data
 
 from softcut import Graph, cli, metrics
 from softcut.cli.app import app
@@ -34,9 +32,11 @@ HOW_TO = [*sorted((ROOT / "docs/how-to").glob("*.md")), README, EXAMPLES / "READ
 NAVIGATION = re.findall(r"(\S+\.md)$", (ROOT / "mkdocs.yml").read_text(encoding="utf-8"), flags=re.MULTILINE)
 # Default fits take seconds: here only that the code runs is looked at.
 QUICK = {
+    "max_iter=50, random_state=0": "max_iter=2",
     "random_state=0).fit(": "max_iter=5).fit(",
     '(pool="mincut").fit': '(pool="mincut", max_iter=2).fit',
     "epochs=20": "epochs=1",
+    "astronaut()": "astronaut()[::8, ::8]",
 }
 
 
@@ -49,7 +49,11 @@ def blocks(text: str, language: str) -> list[str]:
 
 
 def commands(path: Path, language: str) -> list[list[str]]:
-    lines = "".join(blocks(path.read_text(encoding="utf-8"), language)).replace("\\\n", " ").splitlines()
+    return commands_of("".join(blocks(path.read_text(encoding="utf-8"), language)))
+
+
+def commands_of(text: str) -> list[list[str]]:
+    lines = text.replace("\\\n", " ").splitlines()
     return [shlex.split(line, comments=True)[1:] for line in lines if line.startswith("softcut ")]
 
 
@@ -120,42 +124,25 @@ def test_the_page_of_the_estimator(people, monkeypatch):
     assert sorted(p.name for p in Path("result").iterdir()) == sorted(listed)
 
 
-@pytest.fixture
-def folder(here) -> None:
-    shutil.copytree(EXAMPLES, here / "examples")
-    Image.fromarray(data.astronaut()[::8, ::8]).save(here / "photo.jpg")
-
-
-def given() -> dict[str, object]:
-    """What the README's blocks take for granted."""
-    graph = attributed_communities(n_nodes=80, n_clusters=7, n_features=20, seed=0)
-    edge_index = torch.from_numpy(graph.edge_index()[0])
-    graphs = [Graph.from_networkx(nx.cycle_graph(4 + i % 3)) for i in range(40)]
-    y = ["odd", "even"] * 20
-    return {
-        **{"edge_index": edge_index, "features": graph.x, "other_graph": graph, "x": torch.rand(80, 32)},
-        **{"batch": torch.arange(80) // 80, "task_loss": torch.zeros(())},
-        **{"graphs": graphs, "y": y, "others": graphs, "y_of_others": y},
-    }
-
-
 def name(path: Path) -> str:
     return path.relative_to(ROOT).as_posix()
 
 
 @pytest.mark.parametrize("path", [*HOW_TO, ROOT / "docs/report.md", ROOT / "docs/objectives.md"], ids=name)
-def test_python_blocks_run(path, folder):
-    names: dict[str, object] = {"__name__": "how_to", **(given() if path == README else {})}
-    for block in blocks(path.read_text(encoding="utf-8"), "python"):
+def test_a_page_runs_as_printed_from_top_to_bottom(path, here, monkeypatch):
+    shutil.copytree(EXAMPLES, here / "examples")  # all else is made by the blocks themselves
+    names: dict[str, object] = {"__name__": "page"}
+    steps = re.findall(
+        r"^```(python|bash)\n(.*?)^```", path.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE
+    )
+    for language, block in steps:
+        if language == "bash":
+            for words in commands_of(block):
+                run_command(words, monkeypatch)
+            continue
         for slow, quick in QUICK.items():
             block = block.replace(slow, quick)
         exec(compile(block, path.name, "exec"), names)
-
-
-@pytest.mark.parametrize("path", [p for p in HOW_TO if commands(p, "bash")], ids=name)
-def test_commands_run(path, folder, monkeypatch):
-    for words in commands(path, "bash"):
-        run_command(words, monkeypatch)
 
 
 @pytest.mark.parametrize("path", [p for p in HOW_TO if commands(p, "sh")], ids=name)

@@ -183,12 +183,15 @@ def _use(model: Path, source: str, device: str) -> Classified:
 
 def _read(source: str, features: Any = None) -> tuple[GraphCollection, Any]:
     """A folder with how its features were made, or a data set by name (None: the paper's features)."""
+    from softcut.datasets import name_of_data_set
     from softcut.datasets.collections import COLLECTIONS, load_graphs
     from softcut.datasets.tu import read_tu_folder
 
     if Path(source).is_dir():
         return read_tu_folder(source, features)
     if source.strip().lower().replace("_", "-") not in (name.lower() for name in COLLECTIONS):
+        if name := name_of_data_set(source):
+            raise ParameterError(f"{name} is one graph: cluster its nodes with softcut cluster {name}.")
         raise ParameterError(
             f"{source} is neither a folder nor a data set; the data sets are {', '.join(COLLECTIONS)}."
         )

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, Self
 
-from softcut.errors import Note
+from softcut.errors import Note, ParameterError
 from softcut.graph.base import BaseGraph
 from softcut.graph.checks import SelfLoops, check_features
 from softcut.graph.conversions import edges_of_dgl, matrix_of_anndata
 from softcut.graph.neighbours import N_NEIGHBORS, check_neighbors, neighbour_graph
 from softcut.tables.arrays import as_array, plural
-from softcut.tables.columns import FeatureOptions
+from softcut.tables.columns import FeatureOptions, FeatureTable, Missing
 from softcut.tables.feature_columns import feature_table
 from softcut.tables.frames import is_frame, table_of_frame
+from softcut.tables.schema import TableSchema
 
 
 class GraphSources(BaseGraph):
@@ -24,6 +26,13 @@ class GraphSources(BaseGraph):
         X: Any,
         n_neighbors: int = N_NEIGHBORS,
         *,
+        ids: str | int | Literal[False] | None = None,
+        columns: Sequence[str | int] | None = None,
+        drop: Sequence[str | int] = (),
+        categories: bool | Sequence[str | int] = (),
+        dates: Sequence[str | int] | Mapping[str, str] = (),
+        missing: Missing = "error",
+        schema: TableSchema | None = None,
         node_names: Any = None,
         feature_names: Any = None,
         y: Any = None,
@@ -45,21 +54,32 @@ class GraphSources(BaseGraph):
             One row per node: an array, a sparse matrix, or a data frame, whose index or column of ids names the nodes.
         n_neighbors
             Neighbours per row; an edge of either row is an edge of both.
+        ids, columns, drop, categories, dates, missing, schema
+            How to read a data frame; see :func:`softcut.read_graph`.
         node_names, feature_names, y, name
             See :class:`Graph`.
         """
+        options = FeatureOptions.checked(ids, missing, columns, drop, categories, dates, schema)
         said: list[Note] = []
         if is_frame(X):
-            table = feature_table(table_of_frame(X, "X"), FeatureOptions())
-            X, said = table.x, list(table.notes)
-            node_names = table.ids if node_names is None else node_names
-            feature_names = table.names if feature_names is None else feature_names
+            X = feature_table(table_of_frame(X, "X"), options)
+        if isinstance(X, FeatureTable):  # what a file or a frame was read as
+            schema, said = X.schema, list(X.notes)
+            node_names = X.ids if node_names is None else node_names
+            feature_names = X.names if feature_names is None else feature_names
+            X = X.x
+        else:
+            options.check_table("X")
+            if schema is not None:
+                raise ParameterError(
+                    "schema is that of a table, but X is none: pass a data frame.", argument="schema"
+                )
         rows = X.shape[0] if hasattr(X, "shape") and len(X.shape) == 2 else len(as_array(X, "X"))
         x = check_features(X, rows)
         count = check_neighbors(n_neighbors, rows)
-        adjacency = neighbour_graph(x, count)
+        adjacency = neighbour_graph(x, count, None if schema is None else schema.kinds)
         said.append(Note("neighbours", f"edges to the {plural(count, 'nearest row')}", neighbors=count))
-        return cls._build(adjacency, x, y, node_names, None, name, feature_names, said)
+        return cls._build(adjacency, x, y, node_names, None, name, feature_names, said, schema)
 
     @classmethod
     def from_anndata(

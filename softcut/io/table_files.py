@@ -26,15 +26,8 @@ def graph_of_rows(
     named = isinstance(source, (str, bytes)) or hasattr(source, "__fspath__")
     with errors_of_files():
         table = feature_table(features, options.features)
-    graph = Graph.from_features(
-        table.x,
-        N_NEIGHBORS if n_neighbors is None else n_neighbors,
-        node_names=table.ids,
-        feature_names=table.names,
-        name=stem_of(source) if named else None,
-    )
-    *_, how = graph.notes
-    return graph._replace(notes=[*table.notes, how])
+    count = N_NEIGHBORS if n_neighbors is None else n_neighbors
+    return Graph.from_features(table, count, name=stem_of(source) if named else None)
 
 
 def read_workbook(

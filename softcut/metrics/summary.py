@@ -17,7 +17,7 @@ from softcut.metrics.traits import Trait, traits_of_clusters, traits_text
 from softcut.tables.wording import percent, shortened
 
 VERDICTS = {
-    "none": "These clusters explain less than it takes to describe them: the graph may have no clusters.",
+    "none": "The graph may have no clusters: do not rely on these.",
     "weak": "There is some structure; look at the clusters before you rely on them.",
     "clear": "The clusters are clear.",
 }

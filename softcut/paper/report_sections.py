@@ -121,16 +121,18 @@ _OTHER_OUTPUT = {
 
 def _check_results(folder: Path) -> None:
     """Refuse a folder that holds no results of the experiments."""
-    advice = "run softcut reproduce, or name another folder with --results."
+    advice = "Run softcut reproduce, or name another folder with --results."
     if not folder.is_dir():
-        raise DataError(f"there is no folder {folder} with results; {advice}")
+        raise DataError(
+            f"there is no folder {folder}: this report shows what softcut reproduce measured. {advice}"
+        )
     for file, whose in _OTHER_OUTPUT.items():
         if (folder / file).exists():
             raise DataError(
-                f"{folder} holds the output of {whose}. This report is about the paper's experiments: {advice}"
+                f"{folder} holds the output of {whose}. This report is about the paper's experiments. {advice}"
             )
     if not any(folder.glob("*.json")):
-        raise DataError(f"{folder} holds no results of the paper's experiments: {advice}")
+        raise DataError(f"{folder} holds no results of the paper's experiments. {advice}")
 
 
 def _counts(rows: Iterable[Sequence[str | Cell]]) -> str:

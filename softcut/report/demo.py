@@ -32,6 +32,11 @@ from softcut.report.plots import (
 )
 from softcut.report.tables import Cell, Table
 
+SCORES_MEAN = (
+    "NMI: agreement with the known communities, from 0 to 1; the grid has none. cut: edges between clusters by the "
+    "normalised cut, from 0 to the number of clusters, less is better. modularity: more is better."
+)
+
 # A single network that minimises the cut, from a k-means of the features two hops away; nothing is merged or refined.
 # The paper's own model, of which one short run often ends in a single cluster, is MinCutClustering.
 _ONE = Recipe(
@@ -86,28 +91,24 @@ def run_demo(
         own = rows[-len(METHODS) :]
         picture = out / f"{graph.name}.png"
         draw_methods(picture, graph, labels, own)
-        title = f"Demo: {graph.name}"
         asked = f"{graph.num_nodes:,} nodes, {graph.num_edges:,} edges, {k} clusters asked for."
         parts: list[Part] = [
             demo_table(own, asked),
-            graph_view(graph, made, title, "The default clustering."),
-            cluster_view(graph, labels[method]),
-            assignment_view(graph, made),
-            picture_of(picture, f"{graph.name} by every method"),
+            graph_view(graph, made, graph.name, "The default clustering."),
+            cluster_view(
+                graph, labels[method], "Areas are sizes; widths are the weights of the edges between."
+            ),
+            assignment_view(graph, made, "Probability of every cluster (rows) for every node (columns)."),
+            picture_of(picture, f"{graph.name} by every method", "Every method; equal colours match."),
         ]
-        sections.append(Section(title, parts))
+        sections.append(Section(str(graph.name).capitalize(), parts))
     atomic_json(out / "results.json", rows)
     return rows, sections
 
 
 def demo_table(rows: list[dict[str, Any]], caption: str = "softcut demo") -> Table:
     """The scores of all methods."""
-    shown = {
-        "nmi": "NMI",
-        "completeness": "completeness",
-        "normalised_cut": "cut",
-        "modularity": "modularity",
-    }
+    shown = {"nmi": "NMI", "normalised_cut": "cut", "modularity": "modularity"}
     lines = [
         [
             row["graph"],
@@ -119,7 +120,7 @@ def demo_table(rows: list[dict[str, Any]], caption: str = "softcut demo") -> Tab
         for row in rows
     ]
     columns = ["graph", "method", *shown.values(), "clusters used", "seconds"]
-    return Table(columns, lines, caption, heads=2)
+    return Table(columns, lines, caption, heads=2, notes=[SCORES_MEAN])
 
 
 def draw_methods(

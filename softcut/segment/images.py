@@ -62,7 +62,7 @@ def read_image(path: str | os.PathLike[str]) -> NDArray[Any]:
         ) from error
     except (OSError, ValueError, SyntaxError, EOFError, IndexError, TypeError, KeyError) as error:
         raise FileFormatError(
-            f"{path} cannot be read as an image ({error}): is it complete, and an image?"
+            f"{path} cannot be read as an image: name a PNG, JPEG or TIFF file that is complete ({error})."
         ) from error
 
 

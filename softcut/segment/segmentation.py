@@ -161,8 +161,8 @@ def segment_image(
     described = region_graph(small, numbers, features=features, weights="likeness" if texture else "colour")
     if auto:
         k = number_of_segments(described.graph)
-        chosen = Argument("k", "auto", text="k=auto")
-        notes.append(Note("segments_chosen", chosen, f": {k} segments.", segments=k))
+        said = f"the image was divided into {k} segments; ", Argument("k"), " sets another number."
+        notes.append(Note("segments_chosen", *said, segments=k))
     seed, area = seed_from(random_state), described.area
     labels = cluster_regions(described.graph, int(k), method, seed, choose_device(device), area=area)
     # The largest segment becomes number 0; clusters without a region are left out.

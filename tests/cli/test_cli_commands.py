@@ -44,6 +44,7 @@ def test_the_demo_runs_twice(done, refused, tmp_path, monkeypatch):
     monkeypatch.setattr(demo, "demo_graphs", lambda: graphs[:1])
     monkeypatch.setattr(demo, "METHODS", {name: demo.METHODS[name] for name in methods})
     out, _ = done("demo", "--out", SHOWN)
+    assert "NMI: agreement with the known communities" in out and "cut: " in out
     assert f"Pictures and results.json are in {SHOWN}/" in out.splitlines()
     files = ["communities.png", "report.html", "results.json"]
     assert out.splitlines()[-1] == f"Report: {SHOWN}/report.html"
@@ -56,12 +57,12 @@ def test_the_demo_runs_twice(done, refused, tmp_path, monkeypatch):
     assert rows[1]["nmi"] > 0.9
     assert "--overwrite" in refused("demo", "--out", SHOWN)
     monkeypatch.setattr(demo, "demo_graphs", lambda: graphs[1:2])
-    Path("results").mkdir()
-    monkeypatch.setattr("softcut.paper.report_sections.report_sections", lambda folder: [Section("All", [])])
-    assert '<p class="faint">Generated graphs</p>' in Path(SHOWN, "report.html").read_text()
+    Path("results").mkdir()  # of other experiments: no part of the demo
+    Path("results/other.json").write_text("[]")
     done("demo", "--out", SHOWN, "--overwrite")
     page = Path(SHOWN, "report.html").read_text()
-    assert "Generated graphs, then results/" in page and '<h2 id="all-title">' in page
+    assert re.findall('<section id="([^"]+)"', page) == ["grid"]
+    assert "NMI: agreement with the known communities" in page
     assert sorted(p.name for p in Path(SHOWN).iterdir()) == ["grid.png", *files[1:]]
     assert all("nmi" not in row for row in json.loads(Path(SHOWN, "results.json").read_text()))
     Path(SHOWN, "holiday.png").write_bytes(b"mine")
@@ -267,7 +268,11 @@ def test_segment_asks_for_what_it_was_told(refused, photo, monkeypatch):
 def test_options_of_segment_have_an_effect(done, photo):
     words = ("--method", "ncut", "--regions", "slic", "--max-pixels", 1000, "--no-texture", "--position")
     _, err = done("segment", "photo.png", "-k", "auto", "-o", "other", *words)
-    assert "--segments auto" in err and "1/2 of the image's size" in err and "--max-pixels" in err
+    assert (
+        "segments; --segments sets another number." in err
+        and "1/2 of the image's size" in err
+        and "--max-pixels" in err
+    )
     assert json.loads(Path("other/segments.json").read_text())["method"] == "ncut"
     assert np.asarray(Image.open("other/labels.png")).shape == (40, 90)
 

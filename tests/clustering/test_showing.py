@@ -89,6 +89,7 @@ def test_nodes_without_a_cluster_are_counted_apart(tmp_path):
         est = sc.GraphClustering(2, n_init=4, max_iter=50).fit(graph)
     for summary in (est.summary(), est.summary(graph)):
         assert (summary.unplaced, [cluster.size for cluster in summary.clusters]) == (2, [3, 3])
+    assert est.summary().heading.startswith("The graph may have no clusters: do not rely on these. 8 nodes")
     assert "8 nodes in 2 clusters, 2 in none." in est.report(tmp_path / "x.html").read_text(encoding="utf-8")
     assert est.plot().get_suptitle().endswith("2 clusters, 2 nodes in no cluster")
     assert est.score(graph) == pytest.approx(est.score(graph.subgraph(range(6))))

@@ -80,6 +80,39 @@ def test_features_that_make_no_graph(x: Any, neighbors: Any, sentence: str) -> N
         Graph.from_features(x, neighbors)
 
 
+def test_features_alone_keep_what_their_columns_are(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    club = np.arange(60) % 3
+    table = pd.DataFrame(
+        {
+            "age": 30 + 10 * club + rng.normal(size=60),
+            "city": np.array(["Oslo", "Rome", "Bern"])[club],
+            "memo": [f"note number {i} about this person" for i in range(60)],
+        },
+        index=[f"p{i}" for i in range(60)],
+    )
+    table.to_csv(tmp_path / "people.csv", index_label="name")
+    g = Graph.from_features(table)
+    read = quiet(read_graph, features=tmp_path / "people.csv")
+    assert g.schema is not None and read.schema is not None
+    assert g.kinds.tolist() == read.kinds.tolist() == [1, 2, 2, 2]  # a number, a category of three values
+    np.testing.assert_array_equal(g.adjacency.toarray(), read.adjacency.toarray())
+    # A later table in which nobody lives in Oslo is read the same way, and so is one with other options.
+    est = GraphClustering(3, n_init=2, max_iter=5, random_state=0).fit(g)
+    assert est.schema_ == g.schema
+    rest = Graph.from_features(table[table.city != "Oslo"], schema=est.schema_)
+    assert rest.feature_names == g.feature_names and len(est.predict(rest)) == 40
+    assert Graph.from_features(table, drop=["city"]).feature_names == ["age"]
+    table.loc["p3", "age"] = np.nan
+    with pytest.raises(GraphError, match="pass missing='zero', 'mean' or 'drop'"):
+        Graph.from_features(table)
+    assert Graph.from_features(table, missing="mean").num_nodes == 60
+    with pytest.raises(ParameterError, match="drop names columns of a table, but X is none"):
+        Graph.from_features(np.ones((4, 2)), drop=["age"])
+    with pytest.raises(ParameterError, match="schema is that of a table, but X is none"):
+        Graph.from_features(np.ones((4, 2)), schema=g.schema)
+
+
 def test_read_graph_of_features_alone(tmp_path: Path) -> None:
     path = tmp_path / "people.csv"
     path.write_text("name,age\nann,30\nbob,31\ncy,60\ndan,62\n")

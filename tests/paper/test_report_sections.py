@@ -82,7 +82,7 @@ def test_long_files_are_cut_off():
 
 
 def test_no_folder_is_one_sentence(tmp_path):
-    with pytest.raises(DataError, match=r"no folder .* with results"):
+    with pytest.raises(DataError, match=r"no folder .*: this report shows"):
         report_sections.write_report(tmp_path / "none", tmp_path / "a.html")
     with pytest.raises(DataError, match="holds no results of the paper's experiments"):
         report_sections.write_report(tmp_path, tmp_path / "a.html")
