@@ -213,6 +213,8 @@ def test_it_prints_and_becomes_a_frame():
         (3.2e9, -1.5e6, "3,200,000,000 (-1,500,000 elsewhere)"),
         (4.5e-6, 0.0, "0.0000045 (0 elsewhere)"),
         (6.5, 1.0, "6.5 (1 elsewhere)"),
+        (5.9912, -0.02634, "5.99 (-0.03 elsewhere)"),
+        (5.7123, 0.00133, "5.71 (0 elsewhere)"),
     ],
 )
 def test_numbers_as_people_write_them(inside, elsewhere, said):
