@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import socket
 import time
 from pathlib import Path
@@ -239,6 +240,9 @@ def serve(
         hosts = [f"{_HOST}:{taken}", f"localhost:{taken}"]
         app = create_app(jobs, hosts, max_upload * 1_000_000, n_init)
         server = uvicorn.Server(uvicorn.Config(app, log_level="warning", access_log=False))
+        hang_up = getattr(signal, "SIGHUP", None)  # the terminal is closed: as Ctrl-C, but not under nohup
+        if hang_up is not None and signal.getsignal(hang_up) is not signal.SIG_IGN:
+            signal.signal(hang_up, server.handle_exit)
         out.print(f"softcut serves http://{_HOST}:{taken} (Ctrl-C ends it)", markup=False, soft_wrap=True)
         try:
             server.run(sockets=[listener])

@@ -13,7 +13,7 @@ import scipy.sparse as sp
 
 from softcut.errors import ParameterError, require
 from softcut.graph import Graph
-from softcut.metrics.traits import Trait, traits_of_clusters, traits_text
+from softcut.metrics.traits import Trait, traits_of_clusters
 from softcut.tables.wording import percent, shortened
 
 VERDICTS = {
@@ -44,7 +44,7 @@ class Doubt:
     other_probability: float
 
     def __str__(self) -> str:
-        return f"{self.node} {self.probability:.2f} (cluster {self.other}: {self.other_probability:.2f})"
+        return f"{self.node} ({self.probability:.2f}; cluster {self.other}: {self.other_probability:.2f})"
 
 
 @dataclass(frozen=True)
@@ -91,11 +91,17 @@ class ClusterSummary:
     @property
     def parts(self) -> dict[str, str]:
         """Everything else, each in a line; empty where there is nothing to say."""
+        return {name: ", ".join(pieces) for name, pieces in self.pieces.items()}
+
+    @property
+    def pieces(self) -> dict[str, list[str]]:
+        """The same in pieces, where each has a line of its own; the names of typical nodes are one."""
+        names = ("; " if any("," in name for name in self.typical) else ", ").join(self.typical)
         return {
-            "differs by": traits_text(self.traits),
-            "typical": ("; " if any("," in name for name in self.typical) else ", ").join(self.typical),
-            "doubtful": ", ".join(map(str, self.doubtful)),
-            "bridges": ", ".join(b.text("", "") if i else b.text() for i, b in enumerate(self.bridges)),
+            "differs by": [trait.text(*[""] * (i > 0)) for i, trait in enumerate(self.traits)],
+            "typical": [names] if names else [],
+            "doubtful": list(map(str, self.doubtful)),
+            "bridges": [b.text("", "") if i else b.text() for i, b in enumerate(self.bridges)],
         }
 
     @property

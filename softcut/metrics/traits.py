@@ -4,7 +4,8 @@ A column of features counts what the clusters say about it, less its price (:mod
 value of a category n_w D_w - log C(K, n_w) nats, with D_w the divergence of the clusters of nodes that have it from
 those of all nodes; a number the Bayes factor of its normal scores. It is named where it more likely tells clusters
 apart than not, given the share q of all columns that do; and it belongs to those clusters whose members differ by it
-from all others, by the same rule for two clusters, inside and elsewhere.
+from all others, by the same rule for two clusters, inside and elsewhere, or for three, where a cluster lies between
+others: below, inside and above, against two of which it is part of one.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import datetime
 import math
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -37,6 +39,8 @@ class Trait:
 
     >>> str(Trait("dept Legal", "share", 0.65, 0.12, nats=9.0)), str(Trait("pay", "median", 62_534, 41_020, nats=7.0))
     ('dept Legal 65 % (12 % elsewhere)', 'pay 62,500 (41,000 elsewhere)')
+    >>> str(Trait("age", "median", 40, 25, nats=7.0, above=55))
+    'age 40 (25 or 55 elsewhere)'
     """
 
     feature: str
@@ -44,16 +48,19 @@ class Trait:
     inside: float
     elsewhere: float
     nats: float  # what it says about who is in the cluster, less its price
+    above: float | None = (
+        None  # of the clusters above one in the middle; `elsewhere` is then that of those below
+    )
 
     @property
     def values(self) -> tuple[str, str]:
         """Inside and elsewhere, in words."""
-        if self.measure == "share":
-            return percent(self.inside), percent(self.elsewhere)
-        if self.measure == "date":
-            return _date(self.inside), _date(self.elsewhere)
-        apart = self.inside - self.elsewhere
-        return readable(self.inside, apart=apart), readable(self.elsewhere, apart=apart)
+        others = [self.elsewhere, *([] if self.above is None else [self.above])]
+        said: Callable[[float], str] = {"share": percent, "date": _date}.get(self.measure, str)
+        if self.measure in ("median", "mean"):
+            apart = min((self.inside - other for other in others), key=abs)
+            said = partial(readable, apart=apart)
+        return said(self.inside), " or ".join(map(said, others))
 
     def text(self, elsewhere: str = " elsewhere") -> str:
         """The feature with both values; what stands behind the second one may be left out."""
@@ -63,11 +70,6 @@ class Trait:
 
     def __str__(self) -> str:
         return self.text()
-
-
-def traits_text(traits: Sequence[Trait]) -> str:
-    """Several traits in one line; the first says what the second numbers are."""
-    return ", ".join(trait.text() if i == 0 else trait.text("") for i, trait in enumerate(traits))
 
 
 def traits_of_clusters(
@@ -99,9 +101,8 @@ def traits_of_clusters(
     named = np.flatnonzero(_pay(torch.from_numpy(all_gains)).numpy())
     # The same for each cluster alone against all others: [K, F'] of the columns that pay.
     place, gains = {int(j): i for i, j in enumerate(named)}, np.zeros((k, len(named)))
-    more = np.ones(
-        gains.shape, dtype=bool
-    )  # what more nodes have inside than elsewhere; numbers are all the same
+    more = np.ones(gains.shape, dtype=bool)  # nodes have it inside, more than elsewhere; always so of numbers
+    amid = np.zeros(gains.shape, dtype=bool)  # a number that lies between those of other clusters
     for columns, table, gains_of in _tables(x, kinds, labels, k, named):
         here = [place[int(j)] for j in columns]
         for cluster in np.flatnonzero(sizes):
@@ -110,6 +111,10 @@ def traits_of_clusters(
             if kinds[columns[0]] != NUMBER:
                 inside, elsewhere = both[:, :-1] / both[:, -1:]
                 more[cluster, here] = inside > elsewhere
+            else:
+                between = _between(table, cluster, gains_of).numpy()
+                amid[cluster, here] = between > gains[cluster, here]
+                gains[cluster, here] = np.maximum(between, gains[cluster, here])
     pays = _pay(torch.from_numpy(gains).flatten()).view(gains.shape).numpy() & (sizes > 0)[:, None]
     pays &= more | (
         kinds[named] < CATEGORY
@@ -117,7 +122,7 @@ def traits_of_clusters(
     order = np.lexsort((-gains, ~more, ~pays))
     read = _Columns(x, kinds, names, labels, dates)
     return [
-        [read.trait(named[i], c, gains[c, i]) for i in order[c, : min(_MOST, int(pays[c].sum()))]]
+        [read.trait(named[i], c, gains[c, i], amid[c, i]) for i in order[c, : min(_MOST, int(pays[c].sum()))]]
         for c in range(k)
     ]
 
@@ -153,6 +158,19 @@ def _tables(
         yield some, axes_table(torch.from_numpy(scores), seen, k), lambda sums: column_gains(sums) * scale
 
 
+def _between(table: Tensor, cluster: int, gains_of: Callable[[Tensor], Tensor]) -> Tensor:
+    """What each number says about a cluster that has clusters below and above it, [F']; 0 where one of them lacks."""
+    sums, sizes = table[:, :-1], table[:, -1:]
+    means = sums / sizes.clamp(min=1)
+    lower = means < means[cluster]
+    own = torch.stack([sums[cluster], sizes[cluster].expand_as(sums[cluster])], dim=1)  # [F', 2]
+    low = torch.stack([(sums * lower).sum(0), (sizes * lower).sum(0)], dim=1)
+    high = torch.stack([sums.sum(0), sizes.sum().expand_as(sums[0])], dim=1) - low - own
+    apart, below, above = ([low, own, high], [low + own, high], [low, own + high])
+    three, *two = (gains_of(torch.stack(parts, dim=1))[:, 0] for parts in (apart, below, above))
+    return three - torch.maximum(*two)
+
+
 def _gains_of_words(table: Tensor) -> Tensor:
     """n_w D_w - log C(K, n_w) of each word."""
     words, sizes = table[:, :-1], table[:, -1:]
@@ -176,8 +194,8 @@ class _Columns:
         self.kinds, self.labels, self.dates = kinds, labels, dates
         self.names = [f"feature {j}" for j in range(x.shape[1])] if names is None else list(names)
 
-    def trait(self, j: int, cluster: int, nats: float) -> Trait:
-        """Column `j` inside and outside a cluster."""
+    def trait(self, j: int, cluster: int, nats: float, amid: bool) -> Trait:
+        """Column `j` inside and outside a cluster; with those below and those above apart where it lies `amid` them."""
         values = np.asarray(to_dense(self.x[:, [j]]), dtype=np.float64).ravel()
         inside = self.labels == cluster
         own, others = values[inside], values[~inside]
@@ -188,8 +206,15 @@ class _Columns:
                 called = called.replace("=", " ", 1)
             return Trait(called, "share", float((own != 0).mean()), float((others != 0).mean()), float(nats))
         middle = float(np.median(own)), float(np.median(others))
-        if name in self.dates:
-            return Trait(called, "date", *middle, float(nats))
+        measure = "date" if name in self.dates else "median"
+        if amid:
+            of = {c: np.median(values[self.labels == c]) for c in np.unique(self.labels).tolist()}
+            sides = [[c for c in of if of[c] < middle[0]], [c for c in of if of[c] > middle[0]]]
+            if all(sides):
+                low, high = (float(np.median(values[np.isin(self.labels, side)])) for side in sides)
+                return Trait(called, measure, middle[0], low, float(nats), high)
+        if measure == "date":
+            return Trait(called, measure, *middle, float(nats))
         if middle[0] == middle[1]:  # of numbers with few values, such as counts
             return Trait(called, "mean", float(own.mean()), float(others.mean()), float(nats))
         return Trait(called, "median", *middle, float(nats))

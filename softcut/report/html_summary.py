@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -79,7 +79,7 @@ def summary_table(summary: Summary) -> Table:
         inside = Cell("no edges", number=False)
         if not math.isnan(cluster.cohesion):
             inside = Cell(percent(cluster.cohesion), below=f"{percent(cluster.by_chance)} by chance")
-        texts = (Cell(text or "-", number=False) for text in cluster.parts.values())
+        texts = (Cell("\n".join(pieces) or "-", number=False) for pieces in cluster.pieces.values())
         rows.append([_cluster_cell(cluster.cluster), size, inside, *texts])
     columns = ["cluster", "nodes", "edges inside", "differs by", "typical", "doubtful", "bridges"]
     return Table(columns, rows, stacked=True)
@@ -164,8 +164,8 @@ def score_table(metrics: Mapping[str, Any]) -> Table:
 
 def note_table(metrics: Mapping[str, Any]) -> Table | None:
     """What was understood and decided; None where nothing was said."""
-    notes: Sequence[str] = [*metrics.get("reading", ()), *metrics.get("notes", ())]
-    return Table(["note"], [[Cell(str(note), number=False)] for note in notes], heads=0) if notes else None
+    notes = dict.fromkeys(map(str, [*metrics.get("reading", ()), *metrics.get("notes", ())]))  # each once
+    return Table(["note"], [[Cell(note, number=False)] for note in notes], heads=0) if notes else None
 
 
 def origin_table(metrics: Mapping[str, Any], command: str) -> Table:

@@ -108,6 +108,8 @@ def create_app(
             folder = None
         except SoftcutError as error:
             return refused(worded(error.sentence), 413 if isinstance(error, _TooLarge) else 400)
+        except requests.ClientDisconnect:  # nobody is there to be told
+            return refused("the upload broke off.")
         except exceptions.HTTPException as error:
             return refused(f"the form cannot be read: {error.detail.rstrip('.')}; reload the page.")
         finally:

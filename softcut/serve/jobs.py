@@ -17,6 +17,13 @@ from typing import Any
 
 from softcut.errors import ParameterError
 
+try:
+    import fcntl
+except ImportError:  # Windows, where nothing is swept
+    fcntl = None  # type: ignore[assignment]
+
+_PREFIX = "softcut-serve-"
+
 
 @dataclass
 class Job:
@@ -39,7 +46,10 @@ class Job:
 
 
 class Jobs:
-    """All jobs of a server, of which `most_running` may run at once; their files are gone after :meth:`close`."""
+    """All jobs of a server, of which `most_running` may run at once; their files are gone after :meth:`close`.
+
+    A server that is killed cannot remove its files: the next one does.
+    """
 
     most_kept = 20  # finished jobs whose results are kept; the oldest go first
     # Jobs that nobody has asked about for so long are ended and removed: a closed page may be opened again.
@@ -47,7 +57,8 @@ class Jobs:
 
     def __init__(self, most_running: int = 4) -> None:
         self.most_running = most_running
-        self._root = Path(tempfile.mkdtemp(prefix="softcut-serve-"))
+        _sweep()
+        self._root, self._held = _own_folder()
         self._jobs: dict[str, Job] = {}
         self._lock = threading.Lock()
         # A process that has loaded everything is copied for each job, where the system can do that.
@@ -134,13 +145,53 @@ class Jobs:
         for job in list(self._jobs.values()):
             self.remove(job.id)
         shutil.rmtree(self._root, ignore_errors=True)
+        self._held.close()
+
+
+def _own_folder() -> tuple[Path, contextlib.ExitStack]:
+    """A new folder, and what holds it: its lock says that a server lives, and ends with the process in any case."""
+    while True:
+        folder, held = Path(tempfile.mkdtemp(prefix=_PREFIX)), contextlib.ExitStack()
+        if _locked(folder, held) and folder.exists():  # another server may have swept it before it was locked
+            return folder, held
+        held.close()
+
+
+def _locked(folder: Path, held: contextlib.ExitStack) -> bool:
+    """Lock a folder of this user until `held` is closed; False where another process holds it."""
+    if fcntl is None:
+        return True
+    try:
+        handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+        held.callback(os.close, handle)
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return os.fstat(handle).st_uid == os.geteuid()
+
+
+def _sweep() -> None:
+    """Remove the folders of servers that were killed."""
+    for folder in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*") if fcntl is not None else ():
+        with contextlib.ExitStack() as held:
+            if _locked(folder, held):
+                shutil.rmtree(folder, ignore_errors=True)
 
 
 def _work(folder: Path, order: dict[str, Any], sender: Connection) -> None:
     """In the process of a job: the server itself never loads what computes."""
+    threading.Thread(target=_end_with_server, daemon=True).start()
     from softcut.serve import worker
 
     worker.run_process(folder, order, sender)
+
+
+def _end_with_server() -> None:
+    """End this process when the server ends, however it does."""
+    server = multiprocessing.parent_process()
+    if server is not None:
+        server.join()
+        os._exit(1)
 
 
 def _listen(job: Job, receiver: Connection) -> None:

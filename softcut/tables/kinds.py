@@ -96,7 +96,8 @@ def kinds_note(kinds: np.ndarray, names: Sequence[str] | None = None) -> Note:
             f"{'1 category' if categories == 1 else f'{categories} categories'} ({plural(columns, 'column')})"
         )
     words = {WORD: "words", NUMBER: "number"}
-    of = {name: words.get(kind, "category") for name, kind in zip(names or (), kinds.tolist(), strict=False)}
+    titles = names or [f"feature {j}" for j in range(len(kinds))]
+    of = {title: words.get(kind, "category") for title, kind in zip(titles, kinds.tolist(), strict=True)}
     return Note("columns", f"features taken for {', '.join(said)}", kinds=of)
 
 

@@ -21,7 +21,7 @@ KINDS: tuple[str, ...] = get_args(Kind)
 LEFT_OUT = ("id", "text", "dropped")
 # A category of more values is an id or free text, and would fill the memory.
 MOST_VALUES = 1000
-_MANY_COLUMNS = 20  # of more columns a note counts the kinds
+_MANY_COLUMNS, _FEW = 20, 5  # of more columns a note counts the kinds, but names those of a kind that has few
 _PLURALS = {"number": "numbers", "date": "dates", "category": "categories", "words": "words", "text": "texts"}
 
 
@@ -88,12 +88,12 @@ class TableSchema:
 
     @property
     def note(self) -> Note:
-        """One line that names the kind of every column, or counts the kinds of many."""
-        if len(self.columns) <= _MANY_COLUMNS:
-            words = [f"{rule.title!r} {self._said(rule)}" for rule in self.columns]
-        else:
-            counts = Counter[str](rule.kind for rule in self.columns)
-            words = [_counted(kind, counts[kind]) for kind in KINDS if counts[kind]]
+        """One line that names the kind of every column, or counts those of kinds that many have."""
+        counts = Counter[str](rule.kind for rule in self.columns)
+        many = [kind for kind in KINDS if counts[kind] > _FEW and len(self.columns) > _MANY_COLUMNS]
+        named = [rule for rule in self.columns if rule.kind not in many]
+        words = [_counted(kind, counts[kind]) for kind in many]
+        words += [f"{rule.title!r} {self._said(rule)}" for rule in named]
         kinds: dict[str, str] = {}
         for title, rule in zip(distinct([rule.title for rule in self.columns]), self.columns, strict=True):
             kinds[title] = rule.kind

@@ -9,12 +9,12 @@ _UNITS_UP_TO = 10_000  # smaller numbers are not rounded to tens: they may be ye
 
 
 def readable(value: float, digits: int = 3, apart: float | None = None) -> str:
-    """A number with so many digits; more, where it should be told from another one that is `apart` from it.
+    """A number with so many digits; as many as it takes to tell it from another one that is `apart` from it.
 
     >>> [readable(value) for value in (62_534.1, 1987, 0.031234, 41.0, -0.0)]
     ['62,500', '1987', '0.0312', '41', '0']
-    >>> readable(62_534, apart=12)
-    '62,534'
+    >>> readable(62_534, apart=12), readable(0.02634, apart=6.0)
+    ('62,534', '0.03')
     """
     size = abs(value)
     if not math.isfinite(value):
@@ -27,7 +27,8 @@ def readable(value: float, digits: int = 3, apart: float | None = None) -> str:
     if size < _UNITS_UP_TO:
         place = min(place, 0)
     if apart:
-        place = min(place, math.floor(math.log10(abs(apart))) - 1)
+        gap = math.floor(math.log10(abs(apart)))
+        place = max(min(place, gap - 1), min(0, gap - 2))
     rounded = round(value, -place)
     separator = "," if abs(rounded) >= _UNITS_UP_TO else ""
     text = f"{rounded:{separator}.{min(max(0, -place), 15)}f}"

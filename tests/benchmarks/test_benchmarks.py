@@ -61,3 +61,21 @@ def test_a_picture_of_the_pages_is_drawn(name, tmp_path):
     runpy.run_path(str(folder / f"{name}.py"), run_name="__main__")
     assert all(path.stat().st_size > 5_000 for path in folder.glob("*.png"))
     assert list(folder.glob("*.png"))
+
+
+def test_the_page_says_how_many_mixed_tables_do_as_well_as_their_best_kind():
+    cases = json.loads((ROOT / "results/mixed_tables.json").read_text())["cases"]
+    within = sum(case["within"] for case in cases)
+    assert len(cases) == 40 and within >= 36 and all(case["named"] for case in cases)
+    assert f"in {within} of 40." in (ROOT / "docs/graphs-and-files.md").read_text()
+    for part in (
+        "300 columns of noise",
+        "1e-6 and 1e9",
+        "constant",
+        "ids",
+        "gaps",
+        "date",
+        "only numbers",
+        "only cat",
+    ):
+        assert any(part in case["case"] for case in cases)

@@ -149,3 +149,34 @@ def test_a_failed_reading_opens_the_field_that_helps(open_page, address):
     page.click("#start")
     page.locator("#views canvas").first.wait_for(timeout=120_000)
     assert page.locator("#read img").count() == page.locator("#jobs b").count() == 0  # names are text
+
+
+def test_no_name_of_a_node_column_value_or_file_is_run(open_page, address):
+    evil = "<img src=x onerror=window.pwned=1></script><script>window.pwned=1</script>"
+    named = [f"{evil}{i}" for i in range(40)]
+    edges = "".join(f"{a},{b}\n" for i in (0, 20) for a in named[i : i + 20] for b in named[i : i + 20 : 3])
+    rows = [f"{name},{evil}{i // 20},{i // 20 * 50 + i % 7}\n" for i, name in enumerate(named)]
+    page = open_page(address)
+    choose(page, f"{evil}.csv", f"source {evil},target {evil}\n{edges}".encode())
+    table = f"id {evil},city {evil},age {evil}\n{''.join(rows)}".encode()
+    upload = {"name": f"{evil}x.csv", "mimeType": "text/csv", "buffer": table}
+    page.set_input_files("input[name=features]", upload)
+    page.fill("input[name=k]", "2")
+    page.click("#start")
+    page.locator("#views canvas").first.wait_for(timeout=120_000)
+    assert evil[:20] in page.text_content("#understood") and evil[:20] in page.text_content("#views")
+    with page.context.expect_page() as opened:
+        page.click("text=Whole report")
+    report = opened.value
+    report.locator("#summary td", has_text="<img src=x").first.wait_for()
+    page.reload()
+    page.locator("#jobs li").first.wait_for()
+    for shown in (page, report):
+        assert not shown.evaluate("window.pwned") and shown.locator("[onerror]").count() == 0
+    # A weight that does not exist: the names come back in a sentence.
+    page.locator("#reading summary").click()
+    page.fill("input[name=weight]", evil)
+    choose(page, "g.csv", f"source,target\n{edges}".encode())
+    page.click("#start")
+    page.locator("#problem", has_text="<img").wait_for(timeout=60_000)
+    assert not page.evaluate("window.pwned") and page.locator("[onerror]").count() == 0

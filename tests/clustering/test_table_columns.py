@@ -193,3 +193,4 @@ def test_arrays_say_what_their_columns_are():
     est = fit(PLANTED.with_features(x))
     assert est.schema_ is None
     assert est.notes_[1] == "features taken for 2 numbers, 1 category (4 columns)"
+    assert est.notes_[1].values["kinds"] == {f"feature {j}": ["number", "category"][j > 1] for j in range(6)}

@@ -1,5 +1,7 @@
 """The summary of every cluster: named features pay, values are readable, members and bridges are the right ones."""
 
+import re
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -106,6 +108,24 @@ def test_each_kind_of_column_is_read_in_its_own_way():
     assert traits_of_clusters(x, kinds, names, np.zeros(200, int), 1) == [[]]
 
 
+def test_a_cluster_between_others_is_named_by_what_lies_on_both_sides():
+    labels = np.repeat([0, 1, 2], 80)
+    rng = np.random.default_rng(0)
+    age = np.array([40.0, 25.0, 55.0])[labels] + rng.integers(-3, 4, 240)
+    day = np.array([12_000.0, 10_000.0, 14_000.0])[labels] + rng.integers(0, 300, 240)
+    x, kinds = np.column_stack([age, day, rng.normal(size=240)]), np.full(3, NUMBER)
+    traits = traits_of_clusters(x, kinds, ["age", "hired", "noise"], labels, 3, dates=["hired"])
+    middle, low, _ = ({trait.feature: str(trait) for trait in found} for found in traits)
+    assert set(middle) == set(low) == {"age", "hired"}
+    assert middle["age"] == f"age {np.median(age[:80]):.0f} (25 or 55 elsewhere)" and " or " not in low["age"]
+    assert re.fullmatch(
+        r"hired 2003-\d\d-\d\d \(1997-\d\d-\d\d or 2008-\d\d-\d\d elsewhere\)", middle["hired"]
+    )
+    # The order of clusters and empty ones between them change nothing.
+    again = traits_of_clusters(x, kinds, ["age", "hired", "noise"], labels * 2, 6, dates=["hired"])
+    assert again[0] == traits[0] and again[1] == []
+
+
 def test_a_column_alone_has_the_price_of_one_axis():
     scores = torch.from_numpy(normal_scores(np.random.default_rng(0).normal(size=(N, 5))))
     scores[:, 0] += 0.5 * torch.from_numpy(CLASSES == 0)
@@ -149,7 +169,7 @@ def test_members_cohesion_and_bridges_to_the_number():
     unsure = int(np.flatnonzero(big.y == 0)[7])
     soft[unsure] = [0.55, 0.45]
     doubt = summarise(big, big.y, soft).clusters[0].doubtful[0]
-    assert str(doubt) == f"{unsure} 0.55 (cluster 1: 0.45)"
+    assert str(doubt) == f"{unsure} (0.55; cluster 1: 0.45)"
 
 
 def test_nodes_in_no_cluster_are_counted_apart():
@@ -193,6 +213,8 @@ def test_it_prints_and_becomes_a_frame():
         (3.2e9, -1.5e6, "3,200,000,000 (-1,500,000 elsewhere)"),
         (4.5e-6, 0.0, "0.0000045 (0 elsewhere)"),
         (6.5, 1.0, "6.5 (1 elsewhere)"),
+        (5.9912, -0.02634, "5.99 (-0.03 elsewhere)"),
+        (5.7123, 0.00133, "5.71 (0 elsewhere)"),
     ],
 )
 def test_numbers_as_people_write_them(inside, elsewhere, said):

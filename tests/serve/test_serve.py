@@ -7,10 +7,11 @@ import sys
 import threading
 import time
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 from multiprocessing.connection import Connection
 from pathlib import Path
 from types import SimpleNamespace
-from unittest.mock import Mock, call
+from unittest.mock import AsyncMock, Mock, call
 
 import pytest
 
@@ -239,14 +240,35 @@ def test_files_are_removed_at_the_end(jobs):
     assert not jobs._root.exists()
 
 
+def awaited(coroutine):
+    """Its result; in a thread, as the browser of other tests may have a loop in this one."""
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(asyncio.run, coroutine).result()
+
+
 def test_an_upload_may_have_so_many_bytes_and_no_more():
     async def receive():
         return {"body": bytes(50)}
 
     limited = _limited(receive, 100)
-    assert [len(asyncio.run(limited())["body"]) for _ in range(2)] == [50, 50]
+    assert [len(awaited(limited())["body"]) for _ in range(2)] == [50, 50]
     with pytest.raises(SoftcutError, match="larger than 0 MB"):
-        asyncio.run(_limited(receive, 49)())
+        awaited(_limited(receive, 49)())
+
+
+def test_an_upload_that_breaks_off_leaves_nothing(jobs):
+    kind = (b"content-type", b"multipart/form-data; boundary=x")
+    scope = {"type": "http", "method": "POST", "path": "/jobs", "headers": [(b"host", b"a:1"), kind]}
+    said = []
+
+    async def call():
+        receive = AsyncMock(
+            side_effect=[{"type": "http.request", "body": b"--x"}, {"type": "http.disconnect"}]
+        )
+        await create_app(jobs, ["a:1"])(scope, receive, AsyncMock(side_effect=said.append))
+
+    awaited(call())
+    assert said[0]["status"] == 400 and not list(jobs._root.iterdir())
 
 
 def test_old_results_are_removed(jobs, monkeypatch):

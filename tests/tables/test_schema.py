@@ -137,7 +137,7 @@ def test_one_note_names_every_column():
         "and 1 of every value)"
     )
     many = made({**{f"c{j}": RNG.normal(size=ROWS) for j in range(20)}, "city": CITY})
-    assert note(many, "columns") == "columns: 20 numbers, 1 category"
+    assert note(many, "columns") == "columns: 20 numbers, 'city' category (3 values)"
     assert len(note(many, "columns").values["kinds"]) == 21
 
 

@@ -107,7 +107,9 @@
   function happened([kind, ...values]) {
     if (kind === "read") {
       byId("understood").replaceChildren(...values[0].map((note) => make("li", {}, note)));
+      byId("size").textContent = values[0].at(-1) || "";
       byId("read").hidden = false;
+      byId("read").firstElementChild.open = true;
       tell("Preparing …");
     } else if (kind === "comparing") {
       const [k, first, last] = values;
@@ -154,6 +156,7 @@
 
   async function show(id, result) {
     byId("state").textContent = "Done.";
+    byId("read").firstElementChild.open = false; // one line of it stays above the clusters
     byId("bar").hidden = true;
     byId("verdict").textContent = result.verdict || "";
     byId("summary").textContent = result.text;
