@@ -339,7 +339,7 @@ def _attributes(text: str) -> dict[str, str] | None:
 
 
 def _text_of(node: ast.expr) -> str:
-    if isinstance(node, ast.Call) and len(node.args) == 1 and not node.keywords:
-        if _NUMBER_TYPES.fullmatch(ast.unparse(node.func)):
-            node = node.args[0]
+    called = isinstance(node, ast.Call) and len(node.args) == 1 and not node.keywords
+    if isinstance(node, ast.Call) and called and _NUMBER_TYPES.fullmatch(ast.unparse(node.func)):
+        node = node.args[0]
     return str(node.value) if isinstance(node, ast.Constant) else ast.unparse(node)

@@ -201,7 +201,7 @@ def test_weights_in_braces_as_networkx_writes_them(tmp_path: Path, delimiter: st
     ],
 )
 def test_weights_in_braces_that_are_none(tmp_path: Path, value: str, said: str | None) -> None:
-    path = write(tmp_path, "g.edgelist", "# two edges\na b {'weight': 2}\nb c {'weight': %s}\n" % value)
+    path = write(tmp_path, "g.edgelist", f"# two edges\na b {{'weight': 2}}\nb c {{'weight': {value}}}\n")
     if said is None:
         assert named_edges(quiet(path)) == {("a", "b", 2.0), ("b", "c", 2.0)}
     else:
