@@ -367,8 +367,8 @@ class Graph(GraphSources):
         >>> Graph.from_pyg(Data(edge_index=torch.tensor([[0, 1], [1, 0]]), x=torch.eye(2)))
         Graph(2 nodes, 1 edge, 2 features)
 
-        Uses ``edge_index``; ``edge_weight``, or ``edge_attr`` when it has one column; ``x``; ``y`` when it is one
-        integer per node; ``ptr`` or ``batch``. The other arguments are those of :meth:`from_edges`.
+        Uses ``edge_index``; ``edge_weight``, or ``edge_attr`` when it is one column of floats; ``x``; ``y`` when it is
+        one integer per node; ``ptr`` or ``batch``. The other arguments are those of :meth:`from_edges`.
         """
         return cls.from_edges(**edges_of_pyg(data), self_loops=self_loops, weighted=weighted, name=name)
 
