@@ -402,7 +402,7 @@ class Graph(GraphSources):
     @classmethod
     def _from_kind(cls, kind: str, obj: Any, x: Any) -> Graph:
         if kind == "named pairs":
-            edges = edge_table_of_labels((str(u), str(v)) for u, v in obj)
+            edges = edge_table_of_labels(["" if end is None else str(end) for end in pair] for pair in obj)
             return cls.from_edges(**edges_with_features(edges, x))
         takes_features: dict[str, Callable[..., Graph]] = {
             "frame": cls.from_frame,

@@ -172,8 +172,9 @@ def edges_of_frame(
     ends = []
     for argument, at in (("source", columns.source), ("target", columns.target)):
         labels = table.columns[at].labels()
-        if labels is None or "" in labels:
-            row = 0 if labels is None else labels.index("")
+        empty = next((row for row, name in enumerate(labels or ()) if not name.strip()), None)
+        if labels is None or empty is not None:
+            row = empty or 0
             raise GraphError(
                 f"{table.place(row, at)}: the {argument} is missing or not a node id; correct it or drop the row."
             )

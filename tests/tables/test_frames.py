@@ -213,6 +213,10 @@ def test_pairs_and_nested_lists() -> None:
     assert made.num_features == 3
     named = Graph.from_any([("ann", "bob"), ("bob", "cy")])
     assert named.node_names == ["ann", "bob", "cy"]
+    for end in ("", " ", None):
+        refuses(GraphError, "edge 1 has an end without a name", Graph.from_any, [("a", "b"), ("b", end)])
+        frame = pd.DataFrame({"source": ["a", "b"], "target": ["b", end]})
+        refuses(GraphError, "row 1.*the target is missing", Graph.from_frame, frame)
     # Two pairs are edges, also where they are only two; G.edges of networkx is such a list.
     for two in ([(0, 1), (2, 3)], nx.Graph([(0, 1), (2, 3)]).edges):
         assert np.argwhere(dense(Graph.from_edges(two))).tolist() == [[0, 1], [1, 0], [2, 3], [3, 2]]
