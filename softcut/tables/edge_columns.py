@@ -299,6 +299,15 @@ def _numbered(
                     "node (row i for node i), or a column with the node ids."
                 )
             start = 0 if high < rows else 1
+            if table.may_begin_with_titles and rows == high + (2 if low == 0 else 1):
+                way = Argument("features_header", True)
+                warn_caller(
+                    Sentence(
+                        f"{table.label} has one row more than {label} has nodes; pass ",
+                        way,
+                        " if row 1 holds titles.",
+                    )
+                )
         if start == 0:
             return edges.ends, rows or high + 1, None, "are node indices"
         if start == 1:
