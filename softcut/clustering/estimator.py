@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin
 
 from softcut.clustering.arguments import batch_size_from, callables, candidates_from, recipe_from, seed_from
@@ -30,7 +31,7 @@ from softcut.errors import ModelFileError, Note, NotFittedError
 from softcut.graph import Graph
 from softcut.io.model_files import CLASSIFIER, read_model, what_it_is, write_model
 from softcut.metrics import evidence
-from softcut.tables.arrays import warn_caller
+from softcut.tables.arrays import as_array, warn_caller
 from softcut.tables.columns import FeatureOptions
 from softcut.tables.frames import NodeTable, is_frame
 from softcut.tables.schema import TableSchema
@@ -352,13 +353,14 @@ class GraphClustering(
 
     def _gather(self, graph: Any, X: Any, schema: TableSchema | None = None) -> Graph:
         """One Graph (a batch, where several were given); the columns of a data frame are what `schema` says."""
-        if X is not None and np.ndim(X) == 1:
-            # A Pipeline passes its y in second place; features are always a matrix.
+        # A Pipeline passes its y in second place; floats are a feature, which the graph refuses.
+        if np.ndim(X) == 1 and not sp.issparse(X) and as_array(X, "X").dtype.kind != "f":
             said = (
                 "the second argument has one dimension: it was taken for y (labels), which clustering does not use; "
                 "features (X) are a matrix."
             )
             self._note(Note("y_not_used", said))
+            warn_caller(said)
             X = None
         if X is None and isinstance(graph, tuple) and len(graph) == 2 and is_frame(graph[1]):
             graph, X = graph

@@ -15,6 +15,7 @@ from softcut.tables.arrays import (
     are_whole,
     as_array,
     is_torch_sparse,
+    refuse_masked,
     shape_of,
     to_dense,
     torch_sparse_to_scipy,
@@ -38,12 +39,12 @@ def check_edge_index(edge_index: Any) -> tuple[np.ndarray, np.ndarray]:
             raise GraphError(
                 f"edge_index is a {type(edge_index).__name__}: pass integers of shape [2, E] or pairs."
             ) from None
-    # Tuples of two are edges, however few: networkx gives G.edges this way.
-    tuples = (
-        isinstance(edge_index, list)
-        and len(edge_index) == 2
-        and all(isinstance(edge, tuple) and len(edge) == 2 for edge in edge_index)
-    )
+    # Tuples are edges, however few: networkx gives G.edges this way.
+    tuples = isinstance(edge_index, list) and all(isinstance(edge, tuple) for edge in edge_index)
+    if tuples and any(len(edge) == 3 for edge in edge_index):
+        raise GraphError(
+            "edge_index has edges of three values: pass pairs, and the third values as edge_weight."
+        )
     array = as_array(edge_index, "edge_index")
     if array.size == 0 and array.ndim <= 2:
         empty = np.zeros(0, dtype=np.int64)
@@ -52,7 +53,7 @@ def check_edge_index(edge_index: Any) -> tuple[np.ndarray, np.ndarray]:
         raise GraphError(
             f"edge_index has shape {shape_of(array)}: pass integers of shape [2, E] or a list of pairs."
         )
-    pairs = tuples or array.shape[0] != 2
+    pairs = (tuples and array.shape[1] == 2) or array.shape[0] != 2
     if array.dtype.kind == "f":
         # Ids that went through a float table are fine as long as they are whole numbers.
         wrong = ~are_whole(array)
@@ -262,6 +263,7 @@ def check_feature_names(names: Any, x: np.ndarray | sp.csr_array | None) -> list
 
 
 def _texts(names: Any, argument: str, per: str) -> list[str]:
+    refuse_masked(names, argument)
     try:
         if not isinstance(names, (str, bytes)):
             return [str(name) for name in names]
@@ -290,7 +292,7 @@ def check_labels(y: Any, n: int, argument: str = "y") -> np.ndarray | None:
         )
     if array.dtype.kind == "f" and are_whole(array).all():
         array = array.astype(np.int64)
-    if array.dtype.kind not in "iub":
+    if array.dtype.kind not in "iub" or (array.dtype == np.uint64 and array.max(initial=0) >= 2**63):
         raise GraphError(
             f"{argument} has dtype {array.dtype}: pass integers "
             f"(np.unique({argument}, return_inverse=True)[1] makes them)."

@@ -53,7 +53,7 @@ def kind_of_graph(obj: Any) -> str:
                 )
             if all(isinstance(item, tuple) for item in obj):
                 return "edges"
-        if len(obj) > 2 and all(isinstance(item, (list, tuple)) and len(item) == 3 for item in obj):
+        if len(obj) > 1 and all(isinstance(item, (list, tuple)) and len(item) == 3 for item in obj):
             _refuse_weighted_edges(obj)
     if isinstance(obj, (list, tuple)) or hasattr(obj, "__array__"):
         return _kind_of_array(as_array(obj, "graph"))
@@ -88,7 +88,12 @@ def _kind_of_object(obj: Any) -> str | None:
 
 
 def _refuse_weighted_edges(rows: list[Any] | tuple[Any, ...]) -> None:
-    """Rows of source, target and weight; three of them are square, and would be read as a matrix."""
+    """Rows of source, target and weight; three of them are square, two have the shape of three edges."""
+    if len(rows) == 2:
+        raise GraphError(
+            "the graph is a nested list of shape (2, 3), which may be three edges or two with weights: call "
+            "Graph.from_edges, for the latter with pairs and edge_weight=."
+        )
     if len(rows) != 3 or any(isinstance(end, str) for row in rows for end in row[:2]):
         raise GraphError(
             "the graph is a list of rows of three values: pass the pairs to Graph.from_edges with the third values "
@@ -254,11 +259,18 @@ def edges_of_pyg(data: Any) -> dict[str, Any]:
     num_nodes = data.num_nodes
     if num_nodes is None:
         raise GraphError("data has neither x nor num_nodes: set data.num_nodes.")
+    notes: list[Note] = []
     weight = getattr(data, "edge_weight", None)
     if weight is None:
         attribute = getattr(data, "edge_attr", None)
-        if attribute is not None and tuple(attribute.shape[1:]) in ((), (1,)):
+        one_column = attribute is not None and tuple(attribute.shape[1:]) in ((), (1,))
+        if one_column and as_array(attribute, "edge_attr").dtype.kind == "f":
             weight = attribute
+        elif attribute is not None:
+            taken = "whole numbers, taken for kinds of edges" if one_column else "several columns"
+            notes.append(
+                Note("edge_attr_not_used", f"edge_attr ({taken}) not used: weights are in edge_weight")
+            )
     if weight is not None:
         weight = as_array(weight, "edge_weight").reshape(-1)
     x, y, ptr, batch = (getattr(data, name, None) for name in ("x", "y", "ptr", "batch"))
@@ -280,7 +292,7 @@ def edges_of_pyg(data: Any) -> dict[str, Any]:
             )
         ptr = np.concatenate([[0], np.cumsum(np.bincount(member))])
     parts = {"edge_index": edge_index, "edge_weight": weight, "num_nodes": int(num_nodes)}
-    return {**parts, "x": x, "y": y, "ptr": ptr}
+    return {**parts, "x": x, "y": y, "ptr": ptr, "notes": notes}
 
 
 def edges_of_dgl(graph: Any, features: str | None = None, weight: str | None = None) -> dict[str, Any]:

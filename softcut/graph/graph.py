@@ -367,8 +367,8 @@ class Graph(GraphSources):
         >>> Graph.from_pyg(Data(edge_index=torch.tensor([[0, 1], [1, 0]]), x=torch.eye(2)))
         Graph(2 nodes, 1 edge, 2 features)
 
-        Uses ``edge_index``; ``edge_weight``, or ``edge_attr`` when it has one column; ``x``; ``y`` when it is one
-        integer per node; ``ptr`` or ``batch``. The other arguments are those of :meth:`from_edges`.
+        Uses ``edge_index``; ``edge_weight``, or ``edge_attr`` when it is one column of floats; ``x``; ``y`` when it is
+        one integer per node; ``ptr`` or ``batch``. The other arguments are those of :meth:`from_edges`.
         """
         return cls.from_edges(**edges_of_pyg(data), self_loops=self_loops, weighted=weighted, name=name)
 
@@ -402,7 +402,7 @@ class Graph(GraphSources):
     @classmethod
     def _from_kind(cls, kind: str, obj: Any, x: Any) -> Graph:
         if kind == "named pairs":
-            edges = edge_table_of_labels((str(u), str(v)) for u, v in obj)
+            edges = edge_table_of_labels(["" if end is None else str(end) for end in pair] for pair in obj)
             return cls.from_edges(**edges_with_features(edges, x))
         takes_features: dict[str, Callable[..., Graph]] = {
             "frame": cls.from_frame,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from collections import Counter
 from dataclasses import dataclass, replace
@@ -11,20 +12,22 @@ import numpy as np
 from softcut.errors import Argument, FileFormatError, Note, Sentence
 from softcut.io.options import ReadOptions
 from softcut.io.text_files import TextTable, errors_of_files, open_table
-from softcut.tables.arrays import shown
+from softcut.tables.arrays import listed, shown
 from softcut.tables.columns import is_number, mixed_commas, numbers_of_fields, position_of
 from softcut.tables.edge_columns import (
     END_NAMES,
     SOURCE_AND_TARGET,
+    WEIGHT_NAMES,
     EdgeColumns,
     EdgeTable,
     choose_edge_columns,
     edge_table_of_labels,
 )
 
-# networkx writes "0 1 {'weight': 2.0}" by default; only the number is taken, nothing is evaluated.
-_DICT_TAIL = re.compile(r"^(.*?)\s*\{(.*)\}$")
-_DICT_WEIGHT = re.compile(r"['\"]weight['\"]\s*:\s*([-+0-9.eE]+)")
+# networkx writes "0 1 {'weight': 2.0}" by default, NumPy's numbers as "np.float64(2.0)"; nothing is evaluated.
+_DICT_TAIL = re.compile(r"^([^{]*[^{\w])(\{.*\})$")
+_PLAIN_DICT = re.compile(r"\{'(\w+)': ([-+0-9.eE]+)\}")
+_NUMBER_TYPES = re.compile(r"(?:(?:np|numpy)\.)?(?:float|int|uint)[0-9]*|(?:decimal\.)?Decimal")
 _COMMENTED_TITLES = re.compile(r"^[#%]+\s*(.*)$")
 
 # A file where more edges than this stand alone may well begin with one of them.
@@ -60,17 +63,15 @@ def read_edge_list(data: bytes, options: ReadOptions) -> tuple[EdgeTable, list[N
 def understand(data: bytes, options: ReadOptions) -> tuple[TextTable, Layout, list[Note]]:
     """The table of a text file, which of its columns hold what, and notes on all of that."""
     table = open_table(data, options.label, options.delimiter, options.comments, options.encoding)
-    sample = table.sample()
-    if not sample:
+    first = next((line for _, line in table.lines()), None)
+    if first is None:
         raise FileFormatError(f"{options.label} has no edges, only comments.")
-    line = sample[0][0]
-    if table.delimiter == " " and not table.quoted and table.line(line).rstrip().endswith("}"):
-        columns = EdgeColumns(0, 1, None if options.weighted is False else 2, "attributes in braces")
-        text = "\n".join(_without_dict(each, columns.weight) for each in table.text.split("\n"))
+    if _DICT_TAIL.match(first.strip()):
+        table, columns = _without_dicts(table, options)
         note = Note("format", f"{table.label}: edge list of networkx", format="edges")
-        layout = Layout(columns, 2 if columns.weight is None else 3, line, note, needs_all=True)
-        table = replace(table, text=text)
+        layout = Layout(columns, 2 if columns.weight is None else 3, 1, note, needs_all=True)
     else:
+        sample = table.sample()
         _refuse_matrix(table, sample, options)
         layout = _find_layout(table, sample, options)
     return table, layout, [layout.note, layout.columns.note(), *table.notes]
@@ -265,11 +266,7 @@ def _weights(fields: list[str], lines: list[int], table: TextTable) -> tuple[np.
         if at is None:  # each alone is a number: it is the commas
             at = next(i for i, field in enumerate(fields) if "," in field)
             raise FileFormatError(f"{label}, line {lines[at]}: {mixed_commas(fields[at])}")
-        raise FileFormatError(
-            f"{label}, line {lines[at]}: the weight {shown(fields[at])} is not a number; correct it, or pass ",
-            Argument("weighted", False),
-            " to ignore this column.",
-        )
+        raise _no_weight(label, lines[at], fields[at])
     wrong = np.flatnonzero(~((values >= 0) & (values < np.inf)))
     if wrong.size:
         at = int(wrong[0])
@@ -281,12 +278,68 @@ def _weights(fields: list[str], lines: list[int], table: TextTable) -> tuple[np.
     return values, said
 
 
-def _without_dict(line: str, column: int | None) -> str:
-    """'0 1 {'weight': 2.0}' as '0 1 2.0'; an edge without a weight weighs 1."""
-    match = _DICT_TAIL.match(line.strip())
-    if match is None:
-        return line
-    if column is None:
-        return match[1]
-    weight = _DICT_WEIGHT.search(match[2])
-    return f"{match[1]} {weight[1] if weight else 1}"
+def _no_weight(label: str, line: int, value: str) -> FileFormatError:
+    return FileFormatError(
+        f"{label}, line {line}: the weight {shown(value)} is not a number; correct it, or pass ",
+        Argument("weighted", False),
+        " to ignore weights.",
+    )
+
+
+# ---------------------------------------------------------------------- attributes in braces
+
+
+def _without_dicts(table: TextTable, options: ReadOptions) -> tuple[TextTable, EdgeColumns]:
+    """'0 1 {'weight': 2.0}' as '0 1 2.0', for all lines; an edge without a weight weighs 1."""
+    pieces: dict[int, tuple[str, dict[str, str]]] = {}  # what stands before the braces, and the attributes
+    for number, line in table.lines():
+        match = _DICT_TAIL.match(line.strip())
+        attributes = None if match is None else _attributes(match[2])
+        if match is None or attributes is None:
+            raise FileFormatError(
+                f"{table.label}, line {number}: expected two nodes and attributes in braces, found {shown(line)}."
+            )
+        pieces[number] = match[1].rstrip(" "), attributes
+    keys = list(dict.fromkeys(key for _, attributes in pieces.values() for key in attributes))
+    weight = None
+    if options.weight is not None:
+        weight = keys[position_of(options.weight, keys, "weight", table.label)]
+    elif options.weighted is not False:
+        weight = next((name for name in WEIGHT_NAMES if name in keys), None)
+    if options.weighted is True and weight is None:
+        raise FileFormatError(
+            f"{table.label}: ", Argument("weighted", True), f" but no edge has {listed(WEIGHT_NAMES)}."
+        )
+    last = next(iter(pieces.values()))[0][-1:]
+    delimiter = options.delimiter or (last if last in (",", ";", "\t", "|") else " ")
+    lines = table.text.split("\n")
+    for number, (head, attributes) in pieces.items():
+        value = "" if weight is None else attributes.get(weight, "1")
+        if weight is not None and not is_number(value):
+            raise _no_weight(table.label, number, value)
+        lines[number - 1] = f"{head.removesuffix(delimiter)}{delimiter * (weight is not None)}{value}"
+    ignored = tuple(key for key in keys if key != weight)
+    said = f"attributes in braces, {'no weight' if weight is None else f'weight {weight!r}'}"
+    columns = EdgeColumns(0, 1, None if weight is None else 2, said, ignored)
+    return replace(table, text="\n".join(lines), delimiter=delimiter), columns
+
+
+def _attributes(text: str) -> dict[str, str] | None:
+    """The attributes of a dictionary as text, numbers of NumPy as plain ones; None where it is no dictionary."""
+    if plain := _PLAIN_DICT.fullmatch(text):
+        return {plain[1]: plain[2]}
+    try:
+        made = ast.parse(text, mode="eval").body
+        if not isinstance(made, ast.Dict):
+            return None
+        pairs = zip(made.keys, made.values, strict=True)
+        return {str(key.value): _text_of(value) for key, value in pairs if isinstance(key, ast.Constant)}
+    except (SyntaxError, ValueError, MemoryError, RecursionError):
+        return None
+
+
+def _text_of(node: ast.expr) -> str:
+    called = isinstance(node, ast.Call) and len(node.args) == 1 and not node.keywords
+    if isinstance(node, ast.Call) and called and _NUMBER_TYPES.fullmatch(ast.unparse(node.func)):
+        node = node.args[0]
+    return str(node.value) if isinstance(node, ast.Constant) else ast.unparse(node)

@@ -133,7 +133,8 @@ def _read_text(table: TextTable, asked: bool | None) -> Table:
             )
     lines = [number for number, _ in numbered]
     said = f"{table.label}: separated by {table.separated_by()}, {'header' if header else 'no header'}{why}"
-    notes = [Note("format", said, header=header), *table.notes]
+    doubt = {"titles_in_doubt": True} if not header and asked is None else {}
+    notes = [Note("format", said, header=header, **doubt), *table.notes]
     columns: list[Column] = []
     for j, values in enumerate(zip(*(fields for _, fields in numbered), strict=True)):
         column, note = column_of_fields(titles[j], values, table.delimiter, first=j == 0)
@@ -153,6 +154,8 @@ def _is_header(rows: list[list[str]], asked: bool | None) -> tuple[bool, str]:
         return asked, " (as asked for)"
     first, rest = rows[0], rows[1:]
     words = [not is_number(field) and not is_missing(field) for field in first]
+    if len(first) > 1 and _titles_ids(first[0], [row[0] for row in rest]):
+        return True, ""  # the others may be years
     if not any(words) and not (first[0] == "" and len(first) > 1 and rest):
         return False, ""
     if not rest:
@@ -168,3 +171,13 @@ def _is_header(rows: list[list[str]], asked: bool | None) -> tuple[bool, str]:
             if len(set(others)) < len(others) and field not in others and all(words):
                 return True, f" ({field!r} is no value of its column)"
     return all(words) and looks_like_id(first[0]) and first[0] != "", ""
+
+
+def _titles_ids(field: str, below: list[str]) -> bool:
+    """Whether the first field of a table titles a column of ids: called so, or empty above names or a count."""
+    if field == "":  # as pandas writes an index
+        names = len(set(below)) == len(below) > 1 and not any(map(is_value, below))
+        return names or (
+            len(below) > 1 and below in ([str(i + start) for i in range(len(below))] for start in (0, 1))
+        )
+    return looks_like_id(field) and bool(below) and field not in below

@@ -10,8 +10,11 @@ import json
 import re
 import warnings
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from copy import deepcopy
 from typing import Any
 from xml.etree import ElementTree
+from xml.parsers import expat
 
 from softcut.errors import FileFormatError, Note, require
 from softcut.io.encodings import as_utf8
@@ -39,9 +42,7 @@ def parse_network(data: bytes, format: str, label: str, encoding: str | None) ->
     parse: Callable[[], Any]
     if format in ("graphml", "gexf"):
         check_xml(data, label)
-        parse = (
-            (lambda: nx.read_graphml(io.BytesIO(data))) if format == "graphml" else lambda: _gexf(nx, data)
-        )
+        parse = (lambda: _graphml(nx, data)) if format == "graphml" else lambda: _gexf(nx, data)
     else:
         data, notes = as_utf8(data, encoding, label)
         text = decode_text(plain_text_bytes(data), label)
@@ -63,14 +64,28 @@ def parse_network(data: bytes, format: str, label: str, encoding: str | None) ->
 
 
 def check_xml(data: bytes, label: str) -> None:
-    """Refuse what XML parsers could be made to expand or to fetch."""
-    # Entities can refer to other files and expand without bound; no graph needs them. A zero byte means UTF-16, in
-    # which they would not be seen.
-    if b"\0" in data or re.search(rb"<!\s*(DOCTYPE|ENTITY)", data, re.IGNORECASE):
+    """Refuse what XML parsers could be made to expand or to fetch: entities, which no graph needs.
+
+    The parser itself says what it sees, whatever the encoding; what is no XML is left to the reader.
+    """
+
+    def refuse(*_: Any) -> None:
         raise FileFormatError(f"{label} must be UTF-8 XML without a document type declaration.")
 
+    def declared(version: str, encoding: str | None, standalone: int) -> None:
+        if (encoding or "utf-8").lower() not in ("utf-8", "utf8", "us-ascii", "ascii"):
+            refuse()
 
-# ---------------------------------------------------------------------- GML and GEXF
+    if b"\0" in data:  # UTF-16
+        refuse()
+    parser = expat.ParserCreate()
+    parser.XmlDeclHandler = declared
+    parser.StartDoctypeDeclHandler = parser.EntityDeclHandler = refuse
+    with suppress(expat.ExpatError):
+        parser.Parse(data, True)
+
+
+# ---------------------------------------------------------------------- GML, GraphML and GEXF
 
 
 def _gml(nx: Any, text: str) -> Any:
@@ -84,6 +99,41 @@ def _gml(nx: Any, text: str) -> Any:
         return nx.parse_gml(lines, label="id")
 
 
+def _graphml(nx: Any, data: bytes) -> Any:
+    """The only graph of a file, with the values that its keys give to nodes and edges without one."""
+    root = ElementTree.fromstring(data)
+    space = root.tag.rpartition("}")[0] + root.tag.rpartition("}")[1]
+    _check_one_graph(root, f"{space}graph")
+    for node in root.iter(f"{space}node"):
+        # Groups of yEd are read by networkx, their nodes like all others.
+        if node.find(f"{space}graph") is not None and "yfiles.foldertype" not in node.attrib:
+            raise ValueError(
+                f"node {shown(str(node.get('id')))} holds a graph of its own: keep one graph per file"
+            )
+    # networkx applies no default to what is declared for all.
+    both = [key for key in root.findall(f"{space}key") if key.get("for", "all") == "all"]
+    for key in both:
+        key.set("for", "node")
+        root.insert(0, edges := deepcopy(key))
+        edges.attrib |= {"for": "edge", "id": f"{key.get('id')} of edges"}
+    return _with_defaults(nx.read_graphml(io.BytesIO(ElementTree.tostring(root) if both else data)))
+
+
+def _check_one_graph(root: Any, tag: str) -> None:
+    count = len(root.findall(tag))
+    if count > 1:
+        raise ValueError(f"it holds {count} graphs: keep one per file")
+
+
+def _with_defaults(network: Any) -> Any:
+    """The network with its defaults at every node and edge that has no value of its own; networkx only lists them."""
+    for values in (values for _, values in network.nodes(data=True)):
+        values.update({**network.graph.get("node_default", {}), **values})
+    for *_, values in network.edges(data=True):
+        values.update({**network.graph.get("edge_default", {}), **values})
+    return network
+
+
 def _gexf(nx: Any, data: bytes) -> Any:
     """Any version of GEXF, as the version that networkx knows; one with directed and other edges is undirected."""
     root = ElementTree.fromstring(data)
@@ -92,12 +142,13 @@ def _gexf(nx: Any, data: bytes) -> Any:
             parent.remove(child)  # colours and positions
     for element in root.iter():
         element.tag = _GEXF + element.tag.rpartition("}")[2]
+    _check_one_graph(root, f"{_GEXF}graph")
     for graph in root.iter(f"{_GEXF}graph"):
         default = graph.get("defaultedgetype", "undirected")
         edges = list(graph.iter(f"{_GEXF}edge"))
         kinds = {edge.attrib.pop("type", default) for edge in edges} or {default}
         graph.set("defaultedgetype", "directed" if kinds == {"directed"} else "undirected")
-    network = nx.read_gexf(io.BytesIO(ElementTree.tostring(root)))
+    network = _with_defaults(nx.read_gexf(io.BytesIO(ElementTree.tostring(root))))
     for *_, values in network.edges(data=True):
         values.pop("id", None)  # of the edge
     return network
@@ -184,6 +235,8 @@ def _pajek(nx: Any, text: str) -> Any:
                     raise ValueError(f"line {number}: {count} vertices announced in a smaller file")
             elif section not in ("*network", "*edges", "*arcs", "*edgeslist", "*arcslist", "*matrix"):
                 raise ValueError(f"line {number}: {shown(pieces[0])} is no part of a network")
+            elif section == "*network" and count:
+                raise ValueError(f"line {number}: a second network begins: keep one per file")
             arcs, both = arcs or section in ("*arcs", "*arcslist"), both or section.startswith("*edges")
         elif section == "*vertices":
             labels[_vertex(pieces[0], count, number)] = next(filter(None, pieces[1:2]), pieces[0])

@@ -213,7 +213,7 @@ def read_parquet_edges(
     """The edges of a Parquet file, one per row, and what was understood."""
     parquet = require("pyarrow.parquet", "tables", "reading Parquet files")
     import pyarrow
-    from pyarrow import types
+    from pyarrow import compute, types
 
     label = options.label
     try:
@@ -224,28 +224,33 @@ def read_parquet_edges(
         raise FileFormatError(f"{label} cannot be read as a Parquet file: {reason_of(error)}.") from None
     if head is None or not total:
         raise FileFormatError(f"{label} has no edges.")
-    rows = [[str(value) for value in row.values()] for row in head.to_pylist()]
+    rows = [[str(value) for value in row] for row in zip(*(c.to_pylist() for c in head.columns), strict=True)]
     asked = options.source, options.target, options.weight, options.weighted
     with errors_of_files():
         columns = choose_edge_columns([str(name) for name in schema.names], label, *asked, rows)
     places = [columns.source, columns.target, *([] if columns.weight is None else [columns.weight])]
     titles = [schema.names[i] for i in places]
-    for title in titles[:2]:
-        kind = schema.field(title).type
+    for title, place in zip(titles[:2], places, strict=False):
+        kind = schema.field(place).type
         kind = kind.value_type if types.is_dictionary(kind) else kind
         if not (types.is_integer(kind) or types.is_string(kind) or types.is_large_string(kind)):
             raise FileFormatError(
                 f"{label}: column {title!r} holds {kind}, which is no id of a node; store ids as integers or text."
             )
-    integers = all(types.is_integer(schema.field(title).type) for title in titles[:2])
+    integers = all(types.is_integer(schema.field(place).type) for place in places[:2])
+    repeated = len(set(schema.names)) < len(schema.names)  # then columns can only be known by their places
 
     def blocks() -> Iterator[tuple[Any, Any, np.ndarray | None]]:
         read = 0
-        for batch in file.iter_batches(batch_size=_ROWS, columns=titles):
-            block = pyarrow.Table.from_batches([batch]).select(titles)
-            for title, column in zip(titles, block.columns, strict=True):
-                if column.null_count:
-                    row = read + int(np.flatnonzero(column.is_null().to_numpy())[0])
+        for batch in file.iter_batches(batch_size=_ROWS, columns=None if repeated else titles):
+            block = pyarrow.Table.from_batches([batch]).select(places if repeated else titles)
+            for i, (title, column) in enumerate(zip(titles, block.columns, strict=True)):
+                empty = column.is_null()
+                if i < 2 and not types.is_integer(column.type):
+                    names = column.cast("string").fill_null("")
+                    empty = compute.equal(compute.utf8_trim_whitespace(names), "")
+                if compute.any(empty).as_py():
+                    row = read + int(np.flatnonzero(empty.to_numpy())[0])
                     raise FileFormatError(
                         f"{label}, row {row}: column {title!r} is empty; fill or drop that row."
                     )

@@ -258,7 +258,7 @@ def _read_file(
         if kind == "h5ad":
             attributes = attributes or ("X" if features is None else None)
         graph = _graph_of_data(data, kind, attributes, options)
-        return graph if table is None else _attach(graph, table, options)
+        return graph if table is None else _attach(graph, table, options, kind in NETWORK_FORMATS)
     except GraphError as error:  # the graph's own checks do not know which file they look at
         raise GraphError(f"{options.label}: ", error.sentence) from None
 
@@ -348,16 +348,19 @@ def _graph_of_data(data: Any, kind: str, attributes: str | list[str] | None, opt
     return (read_mtx if kind == "mtx" else read_npz)(data, options)
 
 
-def _attach(graph: Graph, features: Table | FeatureTable, options: ReadOptions) -> Graph:
-    """Features for a graph whose nodes have an order of their own (not an edge list)."""
+def _attach(graph: Graph, features: Table | FeatureTable, options: ReadOptions, named: bool) -> Graph:
+    """Features for a graph whose nodes have an order of their own (not an edge list), and perhaps ids (`named`)."""
     n = graph.num_nodes
     with errors_of_files():
-        table = feature_table(features, options.features, graph.node_names or [str(i) for i in range(n)])
+        known = graph.node_names or [str(i) for i in range(n)]
+        table = feature_table(features, options.features, known, named=named)
     if table.ids is None:
         if table.x.shape[0] != n:
+            titles = (" (", Argument("features_header", True), " if row 1 holds titles)")
             raise FileFormatError(
-                f"{table.label} has {table.x.shape[0]} rows but {options.label} has {n} nodes: "
-                "give one row per node."
+                f"{table.label} has {table.x.shape[0]} rows but {options.label} has {n} nodes: give one row per node",
+                *(titles if table.may_begin_with_titles and table.x.shape[0] == n + 1 else ()),
+                ".",
             )
         by_position = [] if table.by_position else [Note("joined_by_position", "rows joined by position")]
         notes = [Note("features", f"features of {table.label}"), *by_position, *table.notes]

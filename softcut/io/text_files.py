@@ -216,14 +216,18 @@ class TextTable:
 
     def rows(self) -> Iterator[tuple[int, list[str]]]:
         """Line number and fields of every row that is neither blank nor a comment."""
-        lines = self.text.split("\n")
         if self.quoted:
-            yield from _quoted_rows(lines, self.delimiter, self.comments, self.label)
+            yield from _quoted_rows(self.text.split("\n"), self.delimiter, self.comments, self.label)
             return
-        for number, line in enumerate(lines, 1):
+        for number, line in self.lines():
+            yield number, _split(line, self.delimiter)
+
+    def lines(self) -> Iterator[tuple[int, str]]:
+        """Number and text of every line that is neither blank nor a comment."""
+        for number, line in enumerate(self.text.split("\n"), 1):
             stripped = line.strip()
             if stripped and stripped[0] not in self.comments:
-                yield number, _split(line, self.delimiter)
+                yield number, line
 
     def sample(self) -> list[tuple[int, list[str]]]:
         """The first rows, enough to see the layout."""

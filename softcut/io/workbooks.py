@@ -13,6 +13,7 @@ from softcut.io.text_files import check_archive_size, reason_of
 from softcut.tables.arrays import listed
 from softcut.tables.columns import text_of
 
+_BEFORE_XML = b"\0\xfe\xff\xef\xbb\xbf \t\r\n"  # byte order marks, a half of UTF-16
 _EDGES = ("edges", "edge", "links", "relations", "ties")
 _NODES = ("nodes", "node", "vertices", "features", "attributes")
 
@@ -26,9 +27,10 @@ class Workbook:
         try:
             check_archive_size(data, label, max_bytes)
             with zipfile.ZipFile(io.BytesIO(data)) as archive:
-                for item in archive.namelist():
-                    if item.lower().endswith((".xml", ".rels", ".vml")):
-                        check_xml(archive.read(item), label)
+                for item in archive.namelist():  # a part may have any name
+                    content = archive.read(item)
+                    if content.lstrip(_BEFORE_XML)[:1] == b"<":
+                        check_xml(content, label)
             book = openpyxl.load_workbook(io.BytesIO(data), read_only=True, data_only=True)
             # A sheet of charts has no rows.
             sheets = {sheet.title: _text(sheet) for sheet in book.worksheets if hasattr(sheet, "iter_rows")}

@@ -20,6 +20,7 @@ from sklearn.metrics.cluster import contingency_matrix
 
 from softcut.errors import GraphError, ParameterError
 from softcut.metrics.judge import Evidence, Judge
+from softcut.tables.arrays import are_whole, refuse_masked
 
 if TYPE_CHECKING:
     from softcut.graph import Graph
@@ -29,6 +30,7 @@ GraphLike: TypeAlias = "Graph | sp.spmatrix | sp.sparray | NDArray[Any]"
 
 def _as_labels(values: ArrayLike, name: str) -> NDArray[Any]:
     """A one-dimensional, non-empty label array, or an error that names the argument."""
+    refuse_masked(values, name)
     array = np.asarray(values)
     if array.ndim != 1:
         raise ParameterError(f"{name} must be one label per node, but it has shape {array.shape}.")
@@ -37,7 +39,7 @@ def _as_labels(values: ArrayLike, name: str) -> NDArray[Any]:
     if array.dtype.kind == "f":
         if not np.isfinite(array).all():
             raise ParameterError(f"{name} holds NaN or infinite values; labels must be comparable.")
-        if (array == np.round(array)).all():
+        if are_whole(array).all():
             array = array.astype(np.int64)
     return array
 

@@ -22,12 +22,24 @@ def as_array(value: Any, argument: str) -> np.ndarray:
         if str(value.dtype) == "torch.bfloat16":
             value = value.float()
         return value.numpy()
+    refuse_masked(value, argument)
     try:
         return np.asarray(value)
     except (ValueError, TypeError, OverflowError):
         raise GraphError(
             f"{argument} has rows of different lengths, or values that are not numbers: pass a full array."
         ) from None
+
+
+def refuse_masked(value: Any, argument: str) -> None:
+    """Refuse a masked array, or a list with one in it: NumPy would pass on the values behind the mask."""
+    parts = value if isinstance(value, (list, tuple)) else [value]
+    hidden = sum(np.ma.count_masked(part) for part in parts if isinstance(part, np.ma.MaskedArray))
+    if hidden:
+        raise GraphError(
+            f"{argument} is a masked array with {plural(int(hidden), 'masked value')}: fill them in, or leave out "
+            "such rows or edges."
+        )
 
 
 def are_whole(values: np.ndarray) -> np.ndarray:

@@ -202,6 +202,11 @@ class FeatureTable:
     schema: TableSchema | None = None
 
     @property
+    def may_begin_with_titles(self) -> bool:
+        """Whether a first row of numbers was taken for values, which nobody asked for."""
+        return any(note.values.get("titles_in_doubt") for note in self.notes)
+
+    @property
     def by_position(self) -> bool:
         """Whether a note says already that rows were joined by position."""
         return any(note.code == "joined_by_position" for note in self.notes)

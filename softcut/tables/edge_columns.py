@@ -120,6 +120,13 @@ def choose_edge_columns(
                 Argument("weight", text="weight="),
                 " with a title.",
             )
+    for name, at, asked in (("source", a, source), ("target", b, target), ("weight", w, weight)):
+        if at is not None and asked in (None, titles[at]) and list(titles).count(titles[at]) > 1:
+            raise GraphError(
+                f"{label} has more than one column {titles[at]!r}: name one of them by its position, such as ",
+                Argument(name, at),
+                ", or rename the others.",
+            )
     return EdgeColumns.of(titles, a, b, w)
 
 
@@ -176,10 +183,15 @@ def _only_numbers_rows(titles: Sequence[str], rows: Sequence[Sequence[str]], lab
     return True
 
 
-def edge_table_of_labels(edges: Iterable[tuple[str, str]], weight: np.ndarray | None = None) -> EdgeTable:
+def edge_table_of_labels(edges: Iterable[Sequence[str]], weight: np.ndarray | None = None) -> EdgeTable:
     """Edges between ids given as text; ids that are all plain integers become integers."""
     position: dict[str, int] = {}
     ends = [position.setdefault(end, len(position)) for edge in edges for end in edge]
+    empty = next((place for name, place in position.items() if not name.strip()), None)
+    if empty is not None:
+        raise GraphError(
+            f"edge {ends.index(empty) // 2} has an end without a name: name it, or leave the edge out."
+        )
     return whole_numbers(EdgeTable(np.array(ends, np.int64).reshape(-1, 2), list(position), weight))
 
 
@@ -287,6 +299,15 @@ def _numbered(
                     "node (row i for node i), or a column with the node ids."
                 )
             start = 0 if high < rows else 1
+            if table.may_begin_with_titles and rows == high + (2 if low == 0 else 1):
+                way = Argument("features_header", True)
+                warn_caller(
+                    Sentence(
+                        f"{table.label} has one row more than {label} has nodes; pass ",
+                        way,
+                        " if row 1 holds titles.",
+                    )
+                )
         if start == 0:
             return edges.ends, rows or high + 1, None, "are node indices"
         if start == 1:

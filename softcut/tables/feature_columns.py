@@ -37,11 +37,13 @@ def feature_table(
     options: FeatureOptions,
     known: Sequence[str] | None = None,
     ordered: bool = True,
+    named: bool = True,
 ) -> FeatureTable:
     """The features of a table, with the column of ids set apart; a matrix of features is returned as it is.
 
-    `known` are the names of the nodes that need a row (None: there is no graph), `ordered` says whether the caller
-    knows an order of the nodes, so that rows can be joined by position.
+    `known` are the names of the nodes that need a row (None: there is no graph), `ordered` says whether they count the
+    nodes, `named` whether somebody wrote them: ids that match none of them are refused then. Rows of nodes that are
+    only numbered are joined by position.
 
     >>> table = Table("x", [Column("user_id", np.array([7, 5])), Column("age", np.array([31.0, 45.0]))])
     >>> made = feature_table(table, FeatureOptions(), known=["5", "7"])
@@ -52,7 +54,15 @@ def feature_table(
         options.check_table(table.label)
         return table
     problems = Problems(table)
-    ids = _choose_ids(table, options, known, ordered)
+    ids = _choose_ids(table, options, known, ordered, named)
+    if ids.labels is not None:
+        empty = next((row for row, name in enumerate(ids.labels) if not name.strip()), None)
+        if empty is not None and ids.at is not None:
+            raise GraphError(
+                f"{table.place(empty, ids.at)}: the node id is empty; fill it in, or drop that row."
+            )
+        if known is not None and named and set(known).isdisjoint(ids.labels):
+            raise _no_common_id(table, ids.at, ids.labels, known)
     if len(table.columns) == (ids.at is not None):
         place = f"{table.label}, line {table.lines[0]}" if table.lines else table.label
         raise GraphError(f"{place}: expected at least one feature beside the node id.")
@@ -121,7 +131,9 @@ class _Ids(NamedTuple):
     notes: tuple[Note, ...] = ()
 
 
-def _choose_ids(table: Table, options: FeatureOptions, known: Sequence[str] | None, ordered: bool) -> _Ids:
+def _choose_ids(
+    table: Table, options: FeatureOptions, known: Sequence[str] | None, ordered: bool, named: bool
+) -> _Ids:
     """The ids of the rows: as asked for, else the column with the names of the nodes, else one that is called id."""
     if options.ids is False:
         return _Ids()
@@ -148,6 +160,7 @@ def _choose_ids(table: Table, options: FeatureOptions, known: Sequence[str] | No
             if _is_join(table, at, labels, wanted):
                 return _unique_ids(table, at, labels)
     # Nothing holds every name: what is called an id, or is text in front, still is a column of ids.
+    unknown: _Ids | None = None
     for at, labels in candidates:
         if at is not None:
             column = table.columns[at]
@@ -160,14 +173,25 @@ def _choose_ids(table: Table, options: FeatureOptions, known: Sequence[str] | No
                 if strict or (_is_text(column) and not wanted.isdisjoint(labels)):
                     return _unique_ids(table, at, labels)
                 continue
-        if known is not None and wanted.isdisjoint(labels):
-            if ordered and table.num_rows == len(known):
-                said = f"no id of {_origin(table, at)} is a node: rows joined by position"
-                return _Ids(at, notes=(Note("joined_by_position", said),))
-            if at is None:
-                continue
-        return _Ids(at, labels, _origin(table, at))
-    return _Ids()
+        found = _Ids(at, labels, _origin(table, at))
+        if known is None or not wanted.isdisjoint(labels):
+            return found
+        if not named and table.num_rows == len(known):
+            said = f"no id of {found.origin} is a node: rows joined by position"
+            return _Ids(at, notes=(Note("joined_by_position", said),))
+        if named or at is not None:
+            unknown = unknown or found
+    return unknown or _Ids()
+
+
+def _no_common_id(table: Table, at: int | None, labels: Sequence[str], known: Sequence[str]) -> GraphError:
+    """Two sides that have no id in common, such as 001 and 1."""
+    return GraphError(
+        f"{table.label}: no id of {_origin(table, at)} is a node; the ids are {listed(labels, 3)}, the nodes "
+        f"{listed(known, 3)}: write both alike, or pass ",
+        Argument("ids", False) if at is None else Argument("drop", [table.called(at)]),
+        " if row i belongs to node i.",
+    )
 
 
 def _candidates(

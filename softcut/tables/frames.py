@@ -172,8 +172,9 @@ def edges_of_frame(
     ends = []
     for argument, at in (("source", columns.source), ("target", columns.target)):
         labels = table.columns[at].labels()
-        if labels is None or "" in labels:
-            row = 0 if labels is None else labels.index("")
+        empty = next((row for row, name in enumerate(labels or ()) if not name.strip()), None)
+        if labels is None or empty is not None:
+            row = empty or 0
             raise GraphError(
                 f"{table.place(row, at)}: the {argument} is missing or not a node id; correct it or drop the row."
             )
@@ -213,7 +214,8 @@ def features_of_frame(
     unique = node_names is None or len(set(node_names)) == len(node_names)
     known = [str(i) for i in range(n)] if node_names is None else node_names
     # The graphs of a batch may share names: their rows can only be joined by position.
-    table = feature_table(table_of_frame(given.frame, "x"), given.options, known if unique else None)
+    rows = table_of_frame(given.frame, "x")
+    table = feature_table(rows, given.options, known if unique else None, named=node_names is not None)
     if table.ids is None or not unique:
         return table.x, table.names, list(table.notes), table.schema
     names = names_of_rows(n, table) if node_names is None else node_names

@@ -84,11 +84,16 @@ def test_transform_is_the_soft_assignment(graph):
 
 def test_a_pipeline_passes_y_and_it_is_not_taken_for_features(graph):
     pipeline = make_pipeline(FunctionTransformer(), sc.GraphClustering(3, n_init=2, max_iter=10))
-    labels = pipeline.fit_predict(graph.adjacency, graph.y)
+    with pytest.warns(UserWarning, match="taken for y"):
+        labels = pipeline.fit_predict(graph.adjacency, graph.y)
     alone = sc.GraphClustering(3, n_init=2, max_iter=10).fit(graph.adjacency)
     np.testing.assert_array_equal(labels, alone.labels_)
-    est = sc.GraphClustering(3, n_init=2, max_iter=10).fit(graph.adjacency, graph.y)
+    with pytest.warns(UserWarning, match="taken for y"):
+        est = sc.GraphClustering(3, n_init=2, max_iter=10).fit(graph.adjacency, graph.y)
     assert any("taken for y" in note for note in est.notes_)
+    for feature in (graph.x[:, 0], graph.x[:, 0].toarray(), graph.x[:, 0].toarray().tolist()):  # not dropped
+        with pytest.raises(GraphError, match=r"x has shape \(120,\).*x.reshape\(-1, 1\)"):
+            est.fit(graph.adjacency, feature)
 
 
 def test_score_is_the_evidence_of_what_is_predicted(graph):

@@ -7,11 +7,14 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 import torch
-from helpers.refusals import sentence_of
+from helpers.reading import PATH
+from helpers.refusals import refuses, sentence_of
 
-from softcut.errors import GraphError
+from softcut.errors import GraphError, SoftcutError
 from softcut.graph import Graph, checks
 from softcut.graph.conversions import kind_of_graph
+from softcut.io import read_features
+from softcut.metrics import nmi
 
 
 def test_where_the_number_of_nodes_comes_from():
@@ -79,6 +82,55 @@ def test_labels(y):
     labels = Graph.from_edges([[0], [1]], y=y).y
     assert labels.dtype == np.int64
     assert labels.tolist() == [1, 0]
+
+
+def test_labels_that_64_bits_do_not_hold_do_not_collapse():
+    for y in ([1e19, 2e19, 3], [2.0**53, 2.0**53 + 2, 3], np.array([2**64 - 1, 2**63, 3], np.uint64)):
+        refuses(GraphError, "y has dtype .*pass integers", Graph.from_edges, [[0, 1], [1, 2]], y=y)
+        assert nmi(y, [0, 1, 2]) == nmi([0, 1, 2], y) == pytest.approx(1.0)
+
+
+def hidden(values, *masked):
+    """A masked array, and a list with one in it."""
+    made = np.ma.masked_array(values)
+    for place in masked:
+        made[place] = np.ma.masked
+    return made, list(made)
+
+
+@pytest.mark.parametrize(
+    ("argument", "build"),
+    [
+        ("adjacency", lambda m: Graph.from_dense(m)),
+        ("graph", lambda m: Graph.from_any(m)),
+        ("x", lambda m: Graph.from_dense(PATH, x=m)),
+        ("[xX]", lambda m: Graph.from_features(m, 1)),
+        ("x", lambda m: Graph.from_any((PATH, m))),
+        ("features: x", lambda m: read_features(m)),
+    ],
+)
+def test_what_a_mask_hides_is_no_value(argument, build):
+    for matrix in hidden(PATH, (0, 1), (1, 0)):
+        refuses(SoftcutError, f"^{argument} is a masked array with .* masked value", build, matrix)
+    build(np.ma.masked_array(PATH))  # nothing is hidden
+
+
+def test_masks_of_other_arguments():
+    made = Graph.from_edges([[0, 2], [1, 3]], num_nodes=4)
+    for argument, values in {
+        "edge_weight": [1.0, 2.0],
+        "y": [1, 2, 3, 4],
+        "ptr": [0, 2, 4],
+        "node_names": ["a", "b", "c", "d"],
+    }.items():
+        for value in hidden(values, 1):
+            said = f"{argument} is a masked array with 1 masked value: fill them in"
+            refuses(GraphError, said, Graph.from_edges, [[0, 2], [1, 3]], num_nodes=4, **{argument: value})
+    for value in hidden([0, 2], 1):
+        refuses(GraphError, "nodes is a masked array", made.subgraph, value)
+        refuses(GraphError, "labels is a masked array", nmi, [0, 1], value)
+    for value in hidden([[0, 2], [1, 3]], (0, 1)):
+        refuses(GraphError, "edge_index is a masked array", Graph.from_edges, value)
 
 
 def test_batches_may_share_names():

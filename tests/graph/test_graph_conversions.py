@@ -98,6 +98,10 @@ def test_pytorch_geometric_data():
         made = edges_of_pyg(Data(edge_index=index, num_nodes=4, **{key: value}))
         assert made["edge_weight"].tolist() == [2, 2, 3, 3]
         assert made["num_nodes"] == 4
+    # Whole numbers are kinds of edges: as weights, kind 0 would drop its edges.
+    kinds = Graph.from_pyg(Data(edge_index=index, num_nodes=3, edge_attr=torch.tensor([0, 0, 1, 1])))
+    assert (kinds.num_edges, kinds.weighted) == (2, False)
+    assert any("taken for kinds of edges) not used" in note for note in kinds.notes)
     wide = Data(edge_index=index, num_nodes=3, edge_attr=torch.ones(4, 2))
     assert edges_of_pyg(wide)["edge_weight"] is None
     both = Data(edge_index=index, num_nodes=3, edge_weight=weight, edge_attr=torch.ones(4))

@@ -9,6 +9,7 @@ import pytest
 import scipy.sparse as sp
 import torch
 from helpers.graph_checks import check_invariants, quiet
+from helpers.refusals import refuses
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -87,7 +88,7 @@ def test_shapes_of_edge_index() -> None:
         pairs,
         np.array(pairs),
         columns,
-        list(map(tuple, columns)),
+        columns.tolist(),
         columns.astype(np.uint8),
         columns.astype(np.float64),
         (columns[0], columns[1]),
@@ -97,6 +98,20 @@ def test_shapes_of_edge_index() -> None:
         iter(pairs),
     ):
         np.testing.assert_array_equal(quiet(Graph.from_edges, edges).adjacency.toarray(), expected)
+    # Tuples are edges, however few.
+    triples = [(0, 1, 2), (1, 2, 3)]
+    for edges in (
+        triples,
+        triples[:1],
+        [*triples, (0, 3, 1)],
+        list(nx.Graph(pairs).edges(data="weight", default=2)),
+    ):
+        refuses(
+            GraphError,
+            "edges of three values: pass pairs, and the third values as edge_weight",
+            Graph.from_edges,
+            edges,
+        )
     # Two by two is read as [2, E].
     assert Graph.from_edges([[0, 1], [2, 3]]).adjacency[0, 2] == 1
     assert Graph.from_edges([[0, 1]]).num_edges == 1

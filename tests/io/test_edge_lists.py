@@ -2,9 +2,11 @@
 
 import gzip
 import itertools
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import networkx as nx
 import numpy as np
 import pytest
 from helpers.reading import MTX, PATH, line_of, named_edges, quiet, write
@@ -163,3 +165,44 @@ def test_files_that_cannot_be_opened(tmp_path: Path) -> None:
     assert quiet(write(tmp_path, "packed.csv", gzip.compress(b"0,1\n"))).num_edges == 1
     with pytest.raises(GraphError, match=r"w.csv: .*sums to more than float64"):
         read_graph(write(tmp_path, "w.csv", "0,1,1e308\n0,1,1e308\n"))
+
+
+@pytest.mark.parametrize("delimiter", [" ", ",", "\t", "|"])
+def test_weights_in_braces_as_networkx_writes_them(tmp_path: Path, delimiter: str) -> None:
+    g = nx.Graph()
+    weights = [0.6, np.float64(0.6), np.float32(0.25), np.int64(3), 2, Decimal("1.5"), "7.5", 1e-300]
+    for i, weight in enumerate(weights):
+        more = {"note": "it's \"'weight': 9\", {5}", "year": 2020} if i % 2 else {}
+        g.add_edge(f"n{i}", f"n{i + 1}", **more, weight=weight)
+    nx.write_edgelist(g, tmp_path / "g.edgelist", delimiter=delimiter)
+    read = quiet(tmp_path / "g.edgelist")
+    assert named_edges(read) == {(f"n{i}", f"n{i + 1}", float(w)) for i, w in enumerate(weights)}
+    assert "attributes in braces, weight 'weight', ignored 'note', 'year'" in line_of(read)
+    assert not quiet(tmp_path / "g.edgelist", weighted=False).weighted
+    assert quiet(tmp_path / "g.edgelist", weight="year", weighted=True).adjacency.max() == 2020
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        ("None", "the weight 'None' is not a number"),
+        ("'heavy'", "the weight 'heavy' is not a number"),
+        ("nan", "the weight 'nan' is not finite"),
+        ("np.float64(inf)", "the weight 'inf' is not finite"),
+        ("-1", "the weight '-1' is negative"),
+        ("True", "the weight 'True' is not a number"),
+        ("sqrt(4)", r"the weight 'sqrt\(4\)' is not a number"),
+        ("{'weight': 5}", "the weight .* is not a number"),
+        ("[2]", r"the weight '\[2\]' is not a number"),
+        ("2", None),
+        ("'2", "expected two nodes and attributes in braces"),
+        ("-" * 10_000 + "x", "expected two nodes and attributes in braces"),
+        ("(" * 2000 + "2", "expected two nodes and attributes in braces"),
+    ],
+)
+def test_weights_in_braces_that_are_none(tmp_path: Path, value: str, said: str | None) -> None:
+    path = write(tmp_path, "g.edgelist", f"# two edges\na b {{'weight': 2}}\nb c {{'weight': {value}}}\n")
+    if said is None:
+        assert named_edges(quiet(path)) == {("a", "b", 2.0), ("b", "c", 2.0)}
+    else:
+        refuses(FileFormatError, f"line 3: {said}", read_graph, path)

@@ -76,7 +76,10 @@ def test_features_of_a_matrix(tmp_path: Path) -> None:
 def test_read_features(tmp_path: Path) -> None:
     path = write(tmp_path, "x.csv", "id,a\nann,1\nbob,2\n")
     np.testing.assert_array_equal(read_features(path, ["bob"]), [[2]])
-    refuses(FileFormatError, "no row for node 'cy'", read_features, path, ["cy"])
+    refuses(FileFormatError, "no row for node 'cy'", read_features, path, ["ann", "cy"])
+    refuses(
+        FileFormatError, "the ids are 'ann', 'bob', the nodes 'cy': write both", read_features, path, ["cy"]
+    )
     with pytest.raises(FileFormatError, match="1 rows but there are 2 nodes"):
         read_features(write(tmp_path, "y.csv", "1,2\n"), ["a", "b"])
     np.testing.assert_array_equal(read_features(tmp_path / "y.csv", ["a"]), [[1, 2]])

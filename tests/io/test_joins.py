@@ -3,13 +3,16 @@
 from itertools import pairwise
 from pathlib import Path
 
+import networkx as nx
 import numpy as np
+import pandas as pd
 import pytest
 from helpers.reading import quiet, write
+from helpers.refusals import refuses
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from softcut.errors import FileFormatError, ParameterError
+from softcut.errors import FileFormatError, ParameterError, SoftcutError
 from softcut.io import read_graph
 
 NAMES = {
@@ -77,3 +80,47 @@ def test_ids_that_nothing_names_are_asked_about(tmp_path: Path) -> None:
         assert quiet(graph, features=other).x[:, 1].tolist() == list(values)
     with pytest.raises(ParameterError, match="or False for none"):
         read_graph(graph, x, ids=True)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("name", ["g.csv", "g.graphml", "g.npy", "g.parquet"])
+def test_ids_that_match_no_node_are_refused(tmp_path: Path, name: str) -> None:
+    """001 and 1 are two ids: the rows are in the order of neither."""
+    graph = nx.path_graph(4)
+    if name == "g.csv":
+        write(tmp_path, name, "0,1\n1,2\n2,3\n")
+    elif name == "g.graphml":
+        nx.write_graphml(graph, tmp_path / name)
+    elif name == "g.npy":
+        np.save(tmp_path / name, np.array(graph.edges))
+    else:
+        pd.DataFrame(list(graph.edges), columns=["source", "target"]).to_parquet(tmp_path / name)
+    rows = "".join(f"{i:03},{10 * i}\n" for i in (2, 0, 3, 1))
+    x = write(tmp_path, "x.csv", f"id,a\n{rows}")
+    said = r"no id of column 'id' is a node; the ids are '002', .*, the nodes '0', '1', .*drop=\['id'\]"
+    for missing in ("error", "zero"):
+        refuses(SoftcutError, said, read_graph, tmp_path / name, x, missing=missing)
+    assert quiet(tmp_path / name, features=x, drop=["id"]).x.ravel().tolist() == [20, 0, 30, 10]
+
+
+def test_titles_that_are_numbers(tmp_path: Path) -> None:
+    values = "40,1.5\n30,2.5\n20,0.5\n10,4.5\n"
+    x = write(tmp_path, "x.csv", f"2019,2020\n{values}")
+    for edges in ("0,1\n1,2\n2,3\n", "1,2\n2,3\n3,4\n"):
+        graph = write(tmp_path, "g.csv", edges)
+        with pytest.warns(
+            UserWarning, match="one row more than .*g.csv has nodes; pass features_header=True if row 1"
+        ):
+            assert read_graph(graph, x).num_nodes == 5
+        g = quiet(graph, features=x, features_header=True)
+        assert (g.feature_names, g.x[:, 0].tolist()) == (["2019", "2020"], [40, 30, 20, 10])
+        assert quiet(graph, features=x, features_header=False).num_nodes == 5
+    matrix = write(tmp_path, "g.mtx", "%%MatrixMarket matrix coordinate pattern symmetric\n4 4 2\n2 1\n4 3\n")
+    refuses(FileFormatError, r"5 rows but .* has 4 nodes: give one row per node \(features_header=True", read_graph,
+            matrix, x)  # fmt: skip
+    # A title of ids is a title beside years, too; pandas writes none above an index.
+    graph = write(tmp_path, "g.csv", "a,b\nb,c\nc,d\n")
+    rows = "".join(f"{name},{row}\n" for name, row in zip("abcd", values.split(), strict=True))
+    for title in ("id", "name", "user_id", ""):
+        g = quiet(graph, features=write(tmp_path, "y.csv", f"{title},2019,2020\n{rows}"))
+        assert (g.node_names, g.feature_names) == (["a", "b", "c", "d"], ["2019", "2020"])
+        np.testing.assert_array_equal(g.x[:, 0], [40, 30, 20, 10])

@@ -1,11 +1,14 @@
 """GEXF, Pajek and node-link JSON as other programs write them, and XML that is refused."""
 
+import io
 import json
+import zipfile
 from pathlib import Path
 from typing import Any
 
 import networkx as nx
 import numpy as np
+import openpyxl
 import pytest
 from helpers.reading import line_of, named_edges, node_link, quiet, weighted_graph, write
 
@@ -114,6 +117,49 @@ def test_pajek(tmp_path: Path) -> None:
         read_graph(write(tmp_path, "g.net", "*Vertices 2\n*Arcs\n1 2\n"))
 
 
+GRAPHML = """<graphml xmlns="http://graphml.graphdrawing.org/xmlns">
+<key id="w" {of} attr.name="weight" attr.type="double"><default>2.5</default></key>
+<key id="m" for="node" attr.name="member" attr.type="boolean"><default>true</default></key>
+<graph edgedefault="undirected"><node id='a'/><node id="b"><data key="m">false</data></node><node id="c"/>
+<edge source="a" target="b"/><edge source="b" target="c"><data key="w">7</data></edge></graph>{more}</graphml>
+"""
+
+
+@pytest.mark.parametrize("of", ['for="edge"', 'for="all"', ""])
+def test_defaults_are_values(tmp_path: Path, of: str) -> None:
+    path = write(tmp_path, "g.graphml", GRAPHML.format(of=of, more=""))
+    g = quiet(path, features=["member"])
+    assert named_edges(g) == {("a", "b", 2.5), ("b", "c", 7.0)}
+    assert g.x.ravel().tolist() == [1, 0, 1]
+    aged = gephi().replace('<attvalues><attvalue for="age" value="45.5"/></attvalues>', "")
+    assert quiet(write(tmp_path, "g.gexf", aged), features=["Age"]).x.ravel().tolist() == [31, 40, 28]
+
+
+@pytest.mark.parametrize("declared", [True, False])
+@pytest.mark.parametrize(
+    "encoding", ["utf-8", "utf-16", "utf-16-le", "utf-16-be", "utf-32", "cp037", "cp500", "latin-1"]
+)
+@pytest.mark.parametrize("suffix", [".graphml", ".graphml.gz", ".gexf", ".xlsx"])
+def test_entities_are_refused_in_every_encoding(
+    tmp_path: Path, suffix: str, encoding: str, declared: bool
+) -> None:
+    """Parsers switch to a declared encoding, in which a search for bytes sees nothing: EBCDIC (cp037) is one."""
+    dtd = '<!DOCTYPE g [<!ENTITY a "long">]>'
+    body = f"{dtd}<graphml><graph><node id='&a;'/><node id='b'/><edge source='&a;' target='b'/></graph></graphml>"
+    head = f"<?xml version='1.0' encoding='{encoding}'?>" if declared else ""
+    switches = encoding.startswith("cp")  # the declaration itself is ASCII
+    data = head.encode() + body.encode(encoding) if switches else (head + body).encode(encoding)
+    if suffix == ".xlsx":
+        book = io.BytesIO()
+        openpyxl.Workbook().save(book)
+        with zipfile.ZipFile(book, "a") as archive:
+            archive.writestr("xl/any.bin", data)
+        data = book.getvalue()
+    refused = "is not valid|has no sheet" if switches and not declared else "document type"
+    with pytest.raises(FileFormatError, match=refused):
+        read_graph(write(tmp_path, f"g{suffix}", data))
+
+
 @pytest.mark.parametrize("edges", ["links", "edges"])
 def test_json_of_networkx_and_d3(tmp_path: Path, edges: str) -> None:
     content = node_link(weighted_graph(), edges)
@@ -140,6 +186,11 @@ def test_json_of_networkx_and_d3(tmp_path: Path, edges: str) -> None:
         ("g.gexf", "<!DOCTYPE x>" + gephi(), "document type"),
         ("g.gexf", '<!DOCTYPE x [<!ENTITY a "b">]><gexf/>'.encode("utf-16-le"), "document type"),
         ("g.graphml", '<!DOCTYPE x [<!ENTITY a "b">]><graphml/>'.encode("utf-16-be"), "document type"),
+        ("g.gexf", gephi().replace("</gexf>", "<graph/></gexf>"), "it holds 2 graphs: keep one per file"),
+        ("g.graphml", GRAPHML.format(of="", more="<graph/>"), "it holds 2 graphs: keep one per file"),
+        ("g.graphml", GRAPHML.format(of="", more="").replace("<node id='a'/>", "<node id='a'><graph/></node>"),
+         "node 'a' holds a graph of its own"),
+        ("g.net", PAJEK + "*Network b\n", "line 12: a second network begins"),
         ("g.net", "*Vertices x\n", "line 1: expected one '\\*Vertices'"),
         ("g.net", "*Vertices 999999999\n", "999999999 vertices announced in a smaller file"),
         ("g.net", "*Vertices 2\n*Edges\n1 3\n", "line 3: '3' is no vertex from 1 to 2"),

@@ -10,7 +10,10 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow
+import pyarrow.parquet
 import pytest
+from helpers.reading import named_edges, quiet
 from helpers.refusals import refuses
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
@@ -191,6 +194,9 @@ def test_edges_and_features_from_a_pair_of_arrays(tmp_path: Path, turned: bool) 
     [
         ({"source": [0.5, 1.0], "target": [1, 2]}, "column 'source' holds double"),
         ({"source": ["a", "b", "c", None, None], "target": list("abcde")}, "row 3: column 'source' is empty"),
+        ({"source": ["a", "b", "c", ""], "target": list("bcda")}, "row 3: column 'source' is empty"),
+        ({"source": list("abc"), "target": ["b", "c", " "]}, "row 2: column 'target' is empty"),
+        ({"source": pd.Categorical(["a", ""]), "target": ["b", "c"]}, "row 1: column 'source' is empty"),
         ({"source": [0, 10**18], "target": [1, 2]}, "ids must lie between"),
         (
             {"source": [0, 1], "target": [1, 2], "weight": [1.0, -2.0]},
@@ -225,3 +231,24 @@ def test_damaged_and_absent_files(kind: str, tmp_path: Path) -> None:
     file.write_bytes(b"nothing of the kind")
     refuses(FileFormatError, "cannot be read as", read_graph, file)
     refuses(ParameterError, "cannot be read from standard input", read_graph, "-", format=kind)
+
+
+def test_parquet_with_titles_that_repeat(tmp_path: Path) -> None:
+    path, values = tmp_path / "g.parquet", [["a", "b"], ["b", "c"], [1, 2], [3.0, 4.0]]
+    wanted = {3: {("a", "b", 3.0), ("b", "c", 4.0)}, 2: {("a", "b", 1.0), ("b", "c", 2.0)}}
+    frame = pd.DataFrame(dict(enumerate(values)))
+    frame.columns = ["source", "target", "weight", "weight"]
+    pyarrow.parquet.write_table(pyarrow.table([pyarrow.array(v) for v in values], names=list(frame)), path)
+    frame.to_csv(tmp_path / "g.csv", index=False)
+    for source in (path, tmp_path / "g.csv", frame):
+        refuses(SoftcutError, r"more than one column 'weight': .* weight=2, or rename", read_graph, source)
+        for place, edges in wanted.items():
+            assert named_edges(quiet(source, weight=place)) == edges
+    # Titles that nothing asks for may repeat.
+    names = ["source", "target", "year", "year"]
+    pyarrow.parquet.write_table(pyarrow.table([pyarrow.array(v) for v in values], names=names), path)
+    assert named_edges(quiet(path)) == {("a", "b", 1.0), ("b", "c", 1.0)}
+    names = ["source", "target", "source", "w"]
+    pyarrow.parquet.write_table(pyarrow.table([pyarrow.array(v) for v in values], names=names), path)
+    refuses(SoftcutError, "more than one column 'source': .* source=0", read_graph, path)
+    assert named_edges(quiet(path, source=0)) == wanted[3]

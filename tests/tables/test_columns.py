@@ -119,12 +119,20 @@ def test_integers_count_nodes_or_name_them(ends, count, names, said):
     assert shown.tolist() == ends
 
 
-def test_rows_with_other_ids_are_joined_by_position_only_where_nodes_are_counted():
-    columns = table(id=[7, 8, 9], age=[1, 2, 3])
-    for ends in ([[0, 1], [1, 2]], [[1, 2], [2, 3]]):
-        assert made(ends, table=columns)["x"].ravel().tolist() == [1, 2, 3]
-    for ends, names in (([[2, 3], [3, 4]], None), ([[0, 1], [1, 2]], ["2", "b", "c"])):
-        refuses(GraphError, "no row for node '2'", made, ends, names, columns)
+def test_rows_with_other_ids_are_refused():
+    columns = table(id=["007", "008", "009"], age=[1, 2, 3])
+    for ends, names in (
+        ([[0, 1], [1, 2]], None),
+        ([[1, 2], [2, 3]], None),
+        ([[7, 8], [8, 9]], None),
+        ([[0, 1], [1, 2]], ["7", "b", "c"]),
+    ):
+        for missing in ("error", "zero"):
+            said = (
+                "no id of column 'id' is a node; the ids are '007', '008', '009', the nodes '.*drop=\\['id'\\]"
+            )
+            refuses(GraphError, said, made, ends, names, columns, missing)
+    assert chosen(columns, ["0", "1", "2"], named=False) == (None, ["age"])  # nobody wrote these numbers
 
 
 @pytest.mark.parametrize(
@@ -195,8 +203,8 @@ def table(**columns) -> Table:
     return Table("x", [column(title, values) for title, values in columns.items()])
 
 
-def chosen(made_of: Table, known=None, ordered=True, **options):
-    features = feature_table(made_of, FeatureOptions(**options), known, ordered)
+def chosen(made_of: Table, known=None, ordered=True, named=True, **options):
+    features = feature_table(made_of, FeatureOptions(**options), known, ordered, named)
     return features.ids, features.names
 
 
@@ -225,16 +233,30 @@ def chosen(made_of: Table, known=None, ordered=True, **options):
         ({"name": [5, 5], "user_id": [7, 8], "age": [1, 2]}, None, ["7", "8"], ["name", "age"]),
         # Numbers that repeat are a feature.
         ({"a": [5000, 5000, 9000], "b": [1.5, 2.5, 3.5]}, ["5000", "9000"], None, ["a", "b"]),
-        # Ids of other nodes, fewer, more, and as many as the nodes: only then rows are joined by position.
-        ({"id": [77, 78], "age": [1, 2]}, ["0", "1", "2"], ["77", "78"], ["age"]),
-        ({"id": [7, 8, 9, 10], "age": [1, 2, 3, 4]}, ["0", "1", "2"], ["7", "8", "9", "10"], ["age"]),
-        ({"id": [77, 78, 79], "age": [1, 2, 3]}, ["0", "1", "2"], None, ["age"]),
         # Words in front are ids, also where half of them are numbers.
         ({"who": ["a", "7"], "age": [1, 2]}, None, ["a", "7"], ["age"]),
     ],
 )
 def test_which_column_holds_the_ids(columns, known, ids, names):
     assert chosen(table(**columns), known) == (ids, names)
+
+
+def test_rows_of_numbered_nodes_are_joined_by_position_where_they_are_as_many():
+    known = ["0", "1", "2"]
+    for ids in ([77, 78], [7, 8, 9, 10]):
+        assert chosen(table(id=ids, age=range(len(ids))), known, named=False)[0] == [str(i) for i in ids]
+    assert chosen(table(id=[77, 78, 79], age=[1, 2, 3]), known, named=False) == (None, ["age"])
+
+
+def test_an_id_that_is_empty_is_named():
+    for known in (["a", "b"], None):
+        refuses(
+            GraphError,
+            r"x, row 1, column 1 \('id'\): the node id is empty",
+            chosen,
+            table(id=["a", "", "b"], age=[1, 2, 3]),
+            known,
+        )
 
 
 @pytest.mark.parametrize("columns", [{"who": ["1", "0", "1"]}, {"user_id": [1, 0, 1]}])

@@ -207,12 +207,16 @@ def test_feature_names() -> None:
 def test_pairs_and_nested_lists() -> None:
     triangle = dense(Graph.from_edges([[0, 1, 2], [1, 2, 0]]))
     pairs = [(0, 1), (1, 2), (2, 0)]
-    for source in (pairs, [*map(list, pairs)], np.array(pairs), [[0, 1, 2], [1, 2, 0]], triangle.tolist()):
+    for source in (pairs, [*map(list, pairs)], np.array(pairs), np.array(pairs).T, triangle.tolist()):
         np.testing.assert_array_equal(dense(quiet(Graph.from_any, source)), triangle)
     made = Graph.from_any((triangle.tolist(), np.eye(3)))
     assert made.num_features == 3
     named = Graph.from_any([("ann", "bob"), ("bob", "cy")])
     assert named.node_names == ["ann", "bob", "cy"]
+    for end in ("", " ", None):
+        refuses(GraphError, "edge 1 has an end without a name", Graph.from_any, [("a", "b"), ("b", end)])
+        frame = pd.DataFrame({"source": ["a", "b"], "target": ["b", end]})
+        refuses(GraphError, "row 1.*the target is missing", Graph.from_frame, frame)
     # Two pairs are edges, also where they are only two; G.edges of networkx is such a list.
     for two in ([(0, 1), (2, 3)], nx.Graph([(0, 1), (2, 3)]).edges):
         assert np.argwhere(dense(Graph.from_edges(two))).tolist() == [[0, 1], [1, 0], [2, 3], [3, 2]]
@@ -224,7 +228,10 @@ def test_rows_of_source_target_and_weight_are_no_matrix() -> None:
     for others in (rows[:2] * 2, [("a", "b", 1.0), ("b", "c", 2.0), ("c", "a", 2.0)]):
         with pytest.raises(GraphError, match=r"rows of three values: pass the pairs to Graph.from_edges"):
             Graph.from_any(others)
-    assert Graph.from_any([[0, 1, 2], [1, 2, 0]]).num_edges == 3
+    for two in (rows[:2], [[0, 1, 2], [1, 2, 0]], ((0, 1, 2), (1, 2, 3)), [("a", "b", 1), ("b", "c", 2)]):
+        refuses(
+            GraphError, r"may be three edges or two with weights: call Graph.from_edges", Graph.from_any, two
+        )
 
 
 # ---------------------------------------------------------------------- igraph and 64-bit indices
