@@ -205,6 +205,10 @@ def test_diffpool_losses_are_the_dense_formulas(easy):
     for r in range(2):
         torch.testing.assert_close(link[r], torch.linalg.norm(a - s[:, r] @ s[:, r].T))
         torch.testing.assert_close(entropy[r], -(s[:, r] * s[:, r].log()).sum(-1).mean())
+    weighted = Graph.from_scipy(easy.adjacency * 3, x=easy.x)  # a step too small to change S
+    s, _, result = diffpool_replicas(weighted, 3, [0, 1], max_iter=1, learning_rate=1e-9)
+    for r, own in enumerate(s.double().unbind(1)):
+        assert result.cut[0, r] == pytest.approx(float(torch.linalg.norm(3 * a - own @ own.T)), rel=1e-5)
 
 
 def test_kmeans_is_that_of_sklearn(easy: Graph) -> None:

@@ -179,6 +179,7 @@ def test_train_save_and_predict(done, refused, shapes):
     out, _ = done("classify", "shapes", *words)
     rows = predictions("shapes-classes")
     assert len(rows) == 12
+    assert GraphClassification.load("m").features == "both"  # the labels of nodes, and degrees
     assert all(int(row["class"]) == classes[int(row["graph"]) - 1] for row in rows)
     metrics = json.loads(Path("shapes-classes/metrics.json").read_text())
     hits = np.array([row["class"] == row["predicted"] for row in rows])
@@ -216,6 +217,7 @@ def test_a_data_set_by_name_uses_its_own_split(done, refused, shapes, data, monk
     monkeypatch.setattr(GraphClassification, "fit", fit)
     out, _ = done("classify", *words)
     assert len(fit.call_args.args[1]) == (load_graphs("bench-easy-small").split < 2).sum()
+    assert GraphClassification.load("m").features == "auto"  # those of the data set
     metrics = json.loads(Path("r/metrics.json").read_text())
     assert metrics["trained_on"] + metrics["tested_on"] == 300
     assert "Bench-easy-small: 300 graphs, 3 classes" in out

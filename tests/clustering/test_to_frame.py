@@ -42,6 +42,9 @@ def test_joined_to_a_table(fitted: tuple[Graph, GraphClustering]) -> None:
         assert frame.index.tolist() == graph.node_names
         assert frame["age"].tolist() == list(range(59, -1, -1))
         assert frame["cluster"].tolist() == est.labels_.tolist()
+    # By the column that holds most of the names, not the first that holds some.
+    frame = est.to_frame(table.assign(who=["n5", *map(str, range(59))], name=names))
+    assert frame["age"].tolist() == list(range(59, -1, -1))
     # A node that the table does not have keeps its cluster; others of the table are left out.
     some = pd.DataFrame({"age": [7, 8]}, index=["n3", "stranger"])
     frame = est.to_frame(some)

@@ -156,6 +156,8 @@ def test_node_attributes_as_features(tmp_path: Path) -> None:
         ("coordinate real general", "3 2 1\n2 1 1\n", "a 3 x 2 matrix is not the adjacency"),
         ("coordinate complex general", "3 3 1\n2 1 1 1\n", "line 1: expected '%%MatrixMarket matrix'"),
         ("array pattern general", "2 2\n1\n", "line 1: expected '%%MatrixMarket matrix'"),
+        ("coordinate real", "2 2 1\n2 1 1\n", "line 1: expected '%%MatrixMarket matrix'"),
+        ("coordinate real general 1", "2 2 1\n2 1 1\n", "line 1: expected '%%MatrixMarket matrix'"),
     ],
 )  # fmt: skip
 def test_matrix_market_files_that_are_none(tmp_path, kind, body, words):

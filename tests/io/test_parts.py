@@ -39,6 +39,7 @@ def test_the_parts_hold_the_whole_graph(tmp_path_factory, n, parts, seed, weight
             halo += other.nodes[other.send[start : start + other.counts[0][p]]].tolist()
         assert len(halo) == part.num_halo == manifest.halo[p]
         assert set(halo).isdisjoint(part.nodes.tolist())
+        assert part.col.dtype == np.int32  # the smaller files
         columns = np.array([*part.nodes.tolist(), *halo], dtype=int)
         rows = np.repeat(part.nodes, np.diff(part.rowptr))
         again[rows, columns[part.col]] = 1 if part.val is None else part.val

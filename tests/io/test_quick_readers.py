@@ -95,6 +95,7 @@ def test_both_readers_give_the_same(text: str, block: int) -> None:
         "ann,bob\nbob,cy\n",
         "Zoë,bob\r\nbob,cy\r\n",
         "007,1\n1,2\n",
+        "09,1\n9,2\n",
         "id,source,target,year\n1,4,5,1999\n2,5,6,2000\n",
     ],
 )

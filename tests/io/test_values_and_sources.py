@@ -99,6 +99,8 @@ def test_text_is_a_category_on_request(tmp_path: Path) -> None:
     rows = "".join(f"{i},w{i}\n" for i in range(1001))
     with pytest.raises(FileFormatError, match=r"column 'word': 1001 different values.*drop=\['word'\]"):
         read_features(write(tmp_path, "y.csv", "id,word\n" + rows), categories=True, ids="id")
+    with pytest.raises(FileFormatError, match=r"column 2: 1001 different values.*drop=\[1\]"):
+        read_features(write(tmp_path, "y.csv", rows), categories=[1], ids=0)
 
 
 def test_header_of_features(tmp_path: Path) -> None:

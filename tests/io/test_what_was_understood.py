@@ -83,6 +83,8 @@ def test_a_header_far_from_the_next_mention_of_its_nodes(tmp_path: Path) -> None
     again = [f"a{i},b{i + 1}\n" for i in range(2999)]
     g = quiet(write(tmp_path, "g.csv", "employee,manager\n" + "".join(pairs + again)))
     assert g.num_nodes == 6000
+    for last in ("ann,a0\n", "a0,bob\n"):
+        assert quiet(write(tmp_path, "g.csv", "".join(["ann,bob\n", *pairs, *again, last]))).num_nodes == 6002
     alone = quiet(write(tmp_path, "g.csv", "ann,bob\n" + "".join(pairs)))
     assert alone.num_edges == 3001
     assert "(though 'ann' and 'bob' occur on no other line: header=True if they are titles)" in line_of(alone)

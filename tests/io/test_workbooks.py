@@ -65,6 +65,8 @@ def test_one_sheet_and_a_book_of_features(tmp_path: Path) -> None:
     day = datetime.datetime(2024, 5, 17)
     g = quiet(book(tmp_path, edges=[("source", "target", "day"), ("#1", "b", day), ("b", "c", day)]))
     assert g.node_names == ["#1", "b", "c"]
+    path = book(tmp_path, edges=[(0, 1), (1, 2)], nodes=[(2019, 2020), (1, 2), (3, 4), (5, 6)])
+    assert quiet(path, features_header=True).feature_names == ["2019", "2020"]
 
 
 def test_books_that_cannot_be_read(tmp_path: Path) -> None:

@@ -165,6 +165,7 @@ SENTENCES = [
     *[("x_pool must have", lambda n=n: lift(S, torch.rand(n), TWO)) for n in ((2, 2), (1, 2, 3), (3, 2, 3))],
     ("x_pool must have", lambda: lift(S.view(2, 2, 2), torch.rand(1, 2, 3))),
     ("a_pool must have", lambda: lift_adjacency(S, torch.rand(3, 3))),
+    ("a_pool must have", lambda: lift_adjacency(S.view(2, 2, 2), torch.rand(3, 2, 2))),
     ("s must have the rows of adj", lambda: lift(torch.rand(5, 2), torch.rand(2, 2, 3), TWO)),
     ("s must have the rows of adj", lambda: lift(S.view(2, 2, 2), torch.rand(2, 2, 3), TWO)),
     ("s must have the rows of adj", lambda: reduce(torch.rand(3, 2), X, TWO)),

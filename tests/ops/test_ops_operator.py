@@ -86,7 +86,7 @@ def test_gradcheck_of_normalisation_by_learned_weights():
 
     def sparse(weight):
         op = CSR.from_edge_index(sample.edge_index, weight, sample.n)
-        total = Sum([op, other], [0.5, 2.0])
+        total = Sum(parts=[op, other], weights=[0.5, 2.0])
         return op.normalise() @ s, op.normalise().degree, total.normalise() @ s, total.normalise().degree
 
     def dense(weight):

@@ -182,3 +182,15 @@ def test_ring_autoencoder_as_published() -> None:
     trained = (autoencoder.train_replicas(graph, m, range(5), settings) for m in ("mincut", "topk"))
     mincut, topk = (np.median(each.mse) / autoencoder.signal_variance(graph) for each in trained)
     assert mincut < 0.01 and topk > 0.3
+
+
+def test_every_500th_iteration_is_told(monkeypatch, capsys) -> None:
+    def run(runs, out, device, tell, *chosen):
+        for iteration in range(1001):
+            tell("ring/topk", iteration, 5000, 0.25)
+        return []
+
+    monkeypatch.setattr(autoencoder, "run", run)
+    autoencoder.main(["--device", "cpu"])
+    said = [line for line in capsys.readouterr().out.splitlines() if line.startswith("ring/topk")]
+    assert said == [f"ring/topk: iteration {i} of at most 5000, median MSE 2.50e-01" for i in (0, 500, 1000)]

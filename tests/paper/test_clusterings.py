@@ -112,6 +112,21 @@ def test_quality_and_synthetic(small, tmp_path):
     assert {"nmi", "balance_std"} <= set(rows[0])
 
 
+def test_the_picture_shows_the_seed_with_the_lowest_loss_at_the_end(tmp_path, monkeypatch):
+    """Of two seeds the first is better one step before."""
+    shown, losses = [], SimpleNamespace(cut=np.array([[0, 1], [2, 1]]), ortho=np.array([[0, 1], [1, 1]]))
+
+    def trained(graph, k, seeds, **options):
+        s = one_hot(torch.arange(150) % k)
+        return torch.stack([s, s.roll(1, 0)], 1), None, losses
+
+    monkeypatch.setattr(synthetic, "paper_replicas", trained)
+    monkeypatch.setattr(synthetic, "diffpool_replicas", trained)
+    monkeypatch.setattr(synthetic, "draw_partition", lambda ax, graph, labels, *rest: shown.append(labels[0]))
+    synthetic.run(tmp_path, runs=2)
+    assert [shown[i] for i in (1, 2, 4, 5)] == [5, 5, 4, 4]
+
+
 def test_without_features_only_nodes_with_edges_are_scored(tmp_path, monkeypatch, graph):
     dense = graph.adjacency.toarray()
     dense[:20] = dense[:, :20] = 0
