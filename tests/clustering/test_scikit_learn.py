@@ -8,13 +8,16 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils import get_tags
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import softcut as sc
 from softcut.clustering import Recipe
 from softcut.datasets import attributed_communities
 from softcut.errors import GraphError, NotFittedError
 from softcut.metrics import evidence
+
+with pytest.MonkeyPatch.context() as patch:
+    patch.setenv("SCIPY_ARRAY_API", "1")  # scikit-learn 1.6 asks for it where array-api-compat is installed
+    from sklearn.utils.estimator_checks import parametrize_with_checks
 
 # Checks that cannot apply, each with the reason.
 NOT_APPLICABLE = {
