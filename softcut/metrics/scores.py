@@ -48,7 +48,7 @@ def _as_labels(values: ArrayLike, name: str) -> NDArray[Any]:
             array = array.astype(np.int64)
     if np.ma.is_masked(values):
         raise ParameterError(f"{name} has masked labels; leave those nodes out.")
-    if array.dtype.kind in "OUSc":
+    if array.dtype.kind in "Oc" or (array.dtype.kind in "US" and not hasattr(values, "dtype")):
         _check_kinds(array if array.dtype.kind == "O" else values, name)
     return array
 
@@ -57,13 +57,20 @@ def _check_kinds(labels: Any, name: str) -> None:
     """Refuse labels that are missing, or of several kinds, so that they cannot be compared."""
     kinds = {}
     for number, label in enumerate(labels):
-        # A missing value differs from itself, or (pandas.NA) does not say whether it does.
-        if label is None or ((label == label) is not True and not isinstance(label == label, np.bool_)):
+        if _is_missing(label):
             raise ParameterError(f"{name} has no label for node {number} ({label}); leave that node out.")
         kinds.setdefault(str if isinstance(label, str) else float if _is_real(label) else type(label), label)
     if len(kinds) > 1 or not (kinds.keys() <= {str, float, bytes}):
         shown = ", ".join(f"{label!r} ({type(label).__name__})" for label in list(kinds.values())[:2])
         raise ParameterError(f"{name} must hold numbers or text, not both or anything else; it has {shown}.")
+
+
+def _is_missing(label: Any) -> bool:
+    """Whether a label is None, differs from itself (NaN), or does not say whether it does (pandas.NA)."""
+    try:
+        return label is None or not bool(label == label)
+    except (TypeError, ValueError):
+        return True
 
 
 def _is_real(label: Any) -> bool:

@@ -22,6 +22,7 @@ LABELS = [0, 0, 1, 1]
         ([None, 1], r"y has no label for node 0 \(None\)"),
         (["a", None], r"y has no label for node 1 \(None\)"),
         ([1.5, np.nan], "y holds NaN"),
+        (np.array(["a", np.float64("nan")], dtype=object), "y has no label for node 1"),
         (pd.Series(["a", None]), "y has no label for node 1"),
         (pd.Series(["a", pd.NA], dtype="string"), r"y has no label for node 1 \(<NA>\)"),
         (np.array([0, pd.NaT], dtype=object), r"y has no label for node 1 \(NaT\)"),
