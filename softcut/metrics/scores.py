@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
@@ -19,6 +20,7 @@ from sklearn import metrics as _sk
 from sklearn.metrics.cluster import contingency_matrix
 
 from softcut.errors import GraphError, ParameterError
+from softcut.graph.checks import check_features
 from softcut.metrics.judge import Evidence, Judge
 from softcut.tables.arrays import are_whole, refuse_masked
 
@@ -31,7 +33,10 @@ GraphLike: TypeAlias = "Graph | sp.spmatrix | sp.sparray | NDArray[Any]"
 def _as_labels(values: ArrayLike, name: str) -> NDArray[Any]:
     """A one-dimensional, non-empty label array, or an error that names the argument."""
     refuse_masked(values, name)
-    array = np.asarray(values)
+    try:
+        array = np.asarray(values.detach() if isinstance(values, torch.Tensor) else values)
+    except ValueError as error:
+        raise ParameterError(f"{name} must be one label per node: {error}") from error
     if array.ndim != 1:
         raise ParameterError(f"{name} must be one label per node, but it has shape {array.shape}.")
     if array.size == 0:
@@ -41,7 +46,33 @@ def _as_labels(values: ArrayLike, name: str) -> NDArray[Any]:
             raise ParameterError(f"{name} holds NaN or infinite values; labels must be comparable.")
         if are_whole(array).all():
             array = array.astype(np.int64)
+    if array.dtype.kind in "Oc" or (array.dtype.kind in "US" and not hasattr(values, "dtype")):
+        _check_kinds(array if array.dtype.kind == "O" else values, name)
     return array
+
+
+def _check_kinds(labels: Any, name: str) -> None:
+    """Refuse labels that are missing, or of several kinds, so that they cannot be compared."""
+    kinds = {}
+    for number, label in enumerate(labels):
+        if _is_missing(label):
+            raise ParameterError(f"{name} has no label for node {number} ({label}); leave that node out.")
+        kinds.setdefault(str if isinstance(label, str) else float if _is_real(label) else type(label), label)
+    if len(kinds) > 1 or not (kinds.keys() <= {str, float, bytes}):
+        shown = ", ".join(f"{label!r} ({type(label).__name__})" for label in list(kinds.values())[:2])
+        raise ParameterError(f"{name} must hold numbers or text, not both or anything else; it has {shown}.")
+
+
+def _is_missing(label: Any) -> bool:
+    """Whether a label is None, differs from itself (NaN), or does not say whether it does (pandas.NA)."""
+    try:
+        return label is None or not bool(label == label)
+    except (TypeError, ValueError):
+        return True
+
+
+def _is_real(label: Any) -> bool:
+    return isinstance(label, Real | np.bool_)
 
 
 def _placed(labels: NDArray[Any]) -> NDArray[np.bool_]:
@@ -71,9 +102,19 @@ def _adjacency_and_codes(graph: GraphLike, labels: ArrayLike) -> tuple[sp.csr_ma
 def _as_adjacency(graph: GraphLike) -> sp.csr_matrix:
     """The adjacency matrix of a graph, a scipy matrix or a square array, checked unless it is a Graph."""
     adjacency = getattr(graph, "adjacency", None)
-    if adjacency is not None:
+    if sp.issparse(adjacency):
         return adjacency.tocsr()
-    matrix: Any = graph if sp.issparse(graph) else np.asarray(graph)
+    if not sp.issparse(graph) and not hasattr(graph, "__array__") and not isinstance(graph, list | tuple):
+        raise GraphError(
+            f"graph must be a Graph, a scipy matrix or a square array, got {type(graph).__name__}; pass "
+            "softcut.Graph.from_networkx(graph) or another Graph.from_... instead."
+        )
+    try:
+        matrix: Any = graph if sp.issparse(graph) else np.asarray(graph)
+    except ValueError as error:
+        raise GraphError(f"The adjacency matrix must be square: {error}") from error
+    if matrix.dtype.kind not in "biuf":
+        raise GraphError(f"The adjacency matrix must hold numbers, but it holds {matrix.dtype}.")
     if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]:
         raise GraphError(f"The adjacency matrix must be square, but its shape is {matrix.shape}.")
     csr = sp.csr_matrix(matrix)
@@ -100,6 +141,8 @@ def _pair(y: ArrayLike, labels: ArrayLike) -> tuple[NDArray[np.int64], NDArray[n
 
 def _graph_scores(graph: GraphLike, labels: ArrayLike, resolution: float = 1.0) -> dict[str, float]:
     """What the volume of every used cluster and the weight of its edges inside, 1_c' A 1_c, say."""
+    if not _is_real(resolution) or not np.isfinite(resolution):
+        raise ParameterError(f"resolution must be a finite number, got {resolution!r}.")
     adjacency, numbers = _adjacency_and_codes(graph, labels)
     rows = np.repeat(numbers, np.diff(adjacency.indptr))
     same = np.where(rows == numbers[adjacency.indices], adjacency.data, 0)
@@ -259,8 +302,8 @@ def balance(labels: ArrayLike, k: int | None = None) -> float:
     >>> balance([0, 0, 1, 1]), balance([0, 0, 1, 1], k=4), balance([0, 0, 0, 0], k=4)
     (1.0, 0.5, 0.0)
     """
-    if k is not None and k < 1:
-        raise ParameterError(f"k must be at least 1, not {k}.")
+    if k is not None and (isinstance(k, bool) or not isinstance(k, Integral) or k < 1):
+        raise ParameterError(f"k must be a whole number of at least 1, got {k!r}.")
     array = _as_labels(labels, "labels")
     _, sizes = np.unique(array[_placed(array)], return_counts=True)
     k = max(k or 1, len(sizes))
@@ -282,11 +325,9 @@ def evidence_parts(graph: GraphLike, labels: ArrayLike, x: Any = None) -> Eviden
     (-0.12, 0.0, 0.69)
     """
     adjacency, numbers = _adjacency_and_codes(graph, labels)
-    x = getattr(graph, "x", None) if x is None else x
     placed = _placed(_as_labels(labels, "labels"))
+    x = getattr(graph, "x", None) if x is None else check_features(x, len(placed))
     if x is not None:
-        if x.shape[0] != len(placed):
-            raise ParameterError(f"x has {x.shape[0]} rows but the graph has {len(placed)} nodes.")
         x = x if placed.all() else x[placed]
     if not placed.any():
         return Evidence(0.0, 0.0, 0.0, 0)
