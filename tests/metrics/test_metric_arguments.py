@@ -33,7 +33,7 @@ LABELS = [0, 0, 1, 1]
         ([[1], [2, 3]], "y must be one label per node"),
         ({0: 1, 1: 2}, "y must be one label per node"),
         (5, "y must be one label per node"),
-        (np.ma.array([0, 1], mask=[True, False]), "y has masked labels"),
+        (np.ma.array([0, 1], mask=[True, False]), "y is a masked array with 1 masked value"),
     ],
     ids=str,
 )
