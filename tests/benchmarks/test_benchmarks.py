@@ -21,10 +21,19 @@ SMALL = {
     "regimes": "--only iris --states 1 --out OUT",
     "transfer": "--nodes 100 --factor 2 --out OUT",
 }
+# The same where it takes longer: many fits, or processes of their own.
+SLOW = {
+    "billion": "--nodes 2000 --edges 10000 --iterations 3 --device cpu --out OUT",
+    "collapse": "--nodes 150 --replicas 4 --out OUT",
+    "fit_cost": "--against . --graph generated --nodes 500 --runs 1 --out OUT",
+    "generated": "--out OUT",
+    "large_files": "--lines 500 --kinds names --folder FOLDER --out OUT",
+    "minibatch": "--only planted --scale 0.01 --parts random --replicas 4 --out OUT",
+}
 OTHERS = [
     name
     for name in SCRIPTS
-    if name not in SMALL and "argparse" in (FOLDER / f"{name}.py").read_text(encoding="utf-8")
+    if name not in {**SMALL, **SLOW} and "argparse" in (FOLDER / f"{name}.py").read_text(encoding="utf-8")
 ]
 
 
@@ -42,11 +51,12 @@ def test_a_script_says_what_it_does(name, monkeypatch, capsys):
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
-@pytest.mark.parametrize("name", SMALL)
-def test_a_small_run(name, monkeypatch, tmp_path, capsys):
+@pytest.mark.parametrize("name", [*SMALL, *(pytest.param(name, marks=pytest.mark.slow) for name in SLOW)])
+def test_a_small_run(name, monkeypatch, tmp_path, capfd):
     out = tmp_path / "out.json"
-    run(name, SMALL[name].replace("OUT", str(out)), monkeypatch)
-    assert capsys.readouterr().out
+    options = {**SMALL, **SLOW}[name].replace("OUT", str(out)).replace("FOLDER", str(tmp_path))
+    run(name, options, monkeypatch)
+    assert capfd.readouterr().out  # also of processes that a script starts
     assert json.loads(out.read_text(encoding="utf-8"))
 
 
