@@ -34,7 +34,6 @@ NAVIGATION = re.findall(r"(\S+\.md)$", (ROOT / "mkdocs.yml").read_text(encoding=
 QUICK = {
     "max_iter=50, random_state=0": "max_iter=2",
     "random_state=0).fit(": "max_iter=5).fit(",
-    '(pool="mincut").fit': '(pool="mincut", max_iter=2).fit',
     "epochs=20": "epochs=1",
     "astronaut()": "astronaut()[::8, ::8]",
 }

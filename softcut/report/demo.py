@@ -94,7 +94,7 @@ def run_demo(
         asked = f"{graph.num_nodes:,} nodes, {graph.num_edges:,} edges, {k} clusters asked for."
         parts: list[Part] = [
             demo_table(own, asked),
-            graph_view(graph, made, graph.name, "The default clustering."),
+            graph_view(graph, made, str(graph.name), "The default clustering."),
             cluster_view(
                 graph, labels[method], "Areas are sizes; widths are the weights of the edges between."
             ),
