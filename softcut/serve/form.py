@@ -74,7 +74,8 @@ def reading_fields() -> dict[str, Field]:
         tick = True in option.words
         several = option.type == list[str]
         about = is_about_features(name)
-        fields.append(Field(name, flags[0], option.help, about, choices, tick, several))
+        said = re.sub(r"; may be given again(, or as a,b,c)?", "", option.help)  # a field holds several
+        fields.append(Field(name, flags[0], said, about, choices, tick, several))
     return {field.name: field for field in sorted(fields, key=lambda field: not field.about_features)}
 
 

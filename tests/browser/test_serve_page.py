@@ -132,7 +132,7 @@ def test_a_range_shows_which_number_it_is_at(open_page, address):
 
 
 def test_a_failed_reading_opens_the_field_that_helps(open_page, address):
-    page = open_page(address)
+    page = open_page(address, viewport={"width": 390, "height": 900})
     choose(page, "g.csv", b"source,target\n0,1\n1,2\n0,2\n")
     table = {
         "name": "<b>x.csv",
@@ -145,6 +145,8 @@ def test_a_failed_reading_opens_the_field_that_helps(open_page, address):
     page.locator("#problem").wait_for(timeout=60_000)
     assert "'missing: zero'" in page.text_content("#problem")
     assert page.evaluate("document.activeElement.name") == "missing"
+    box = page.locator("#problem").bounding_box()
+    assert 0 <= box["y"] and box["y"] + box["height"] <= 900  # what is wrong is in sight
     page.select_option("select[name=missing]", "zero")
     page.click("#start")
     page.locator("#views canvas").first.wait_for(timeout=120_000)

@@ -94,7 +94,8 @@
     const field = error.field && form.elements.namedItem(error.field);
     if (!field) return;
     if (byId("reading").contains(field)) byId("reading").open = true;
-    field.focus();
+    field.focus({ preventScroll: true });
+    byId("problem").scrollIntoView({ block: "nearest" }); // what is wrong stays in sight
   }
 
   function tell(text, done, all) {
@@ -219,6 +220,7 @@
     button.addEventListener("click", async () => {
       if (byId("start").disabled) return;
       form.reset();
+      byId("reading").open = false;
       try {
         await filled(form.elements.file, button.dataset.file);
         await filled(form.elements.features, button.dataset.features);
