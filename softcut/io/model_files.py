@@ -168,5 +168,5 @@ def _digest(tensors: dict[str, Tensor], meta: dict[str, Any]) -> str:
     for name, tensor in sorted(tensors.items()):
         whole.update(f"{name} {tensor.dtype} {list(tensor.shape)}".encode())
         if tensor.numel():
-            whole.update(tensor.reshape(-1).view(torch.uint8).numpy())
+            whole.update(tensor.reshape(-1).view(torch.uint8).numpy().data)
     return whole.hexdigest()

@@ -405,7 +405,7 @@ def test_export_is_read_again_with_its_clusters(done, refused, people, kind):
     assert dict(zip(again.node_names, again.x.ravel().tolist(), strict=True)) == told
     assert again.num_edges == metrics_of("people-clusters")["edges"]
     sentence = refused("cluster", "people.csv", "-k", 3, "--out", "o", "--export", f"p.{kind}", *QUICK)
-    assert sentence == f"softcut: --export p.{kind}: p.{kind} exists; choose another name or add --overwrite."
+    assert sentence == f"softcut: --export p.{kind} exists; choose another name or add --overwrite."
 
 
 def test_export_into_the_folder_of_results(done, refused, people):
