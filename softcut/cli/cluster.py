@@ -324,7 +324,9 @@ def _export_place(output: Output, export: Path) -> Place:
 
 
 def _name(graph: Path) -> str:
-    return "standard input" if graph == Path("-") else graph.name
+    from softcut.io.text_files import is_standard_input, label_of
+
+    return label_of(graph if is_standard_input(graph) else graph.name)
 
 
 def _default_folder(graph: Path) -> Path:

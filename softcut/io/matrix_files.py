@@ -16,7 +16,6 @@ from softcut.graph import Graph
 from softcut.io.options import ReadOptions
 from softcut.io.text_files import (
     check_archive_size,
-    check_plausible,
     decode_text,
     plain_text_bytes,
     reason_of,
@@ -27,6 +26,9 @@ from softcut.tables.columns import is_number
 _INTEGER = re.compile(r"[+-]?[0-9]{1,18}")
 _COMMENT_LINE = re.compile(rb"^[ \t]*[#%].*$\n?", re.MULTILINE)
 _MTX_SIZES = re.compile(rb"^[ \t]*[^%\s].*$", re.MULTILINE)  # the first line that is no comment
+
+# More nodes than this, with hardly an edge among them, is a damaged file rather than a graph.
+_MANY_NODES = 10_000_000
 
 
 def read_mtx(data: bytes, options: ReadOptions) -> Graph:
@@ -94,6 +96,15 @@ def read_mtx(data: bytes, options: ReadOptions) -> Graph:
         values = np.concatenate([values, values[off]])
     kind = "Matrix Market" if layout == "coordinate" else "Matrix Market, dense"
     return _from_matrix(sp.coo_array((values, (u, v)), shape=(rows, rows)), options, kind)
+
+
+def check_plausible(nodes: int, edges: int, label: str) -> None:
+    """Refuse a number of nodes that only a damaged file can announce."""
+    if nodes > max(_MANY_NODES, 100 * edges):
+        raise FileFormatError(
+            f"{label} announces {nodes} nodes but has only {edges} entries: the file is damaged, or its "
+            "nodes need to be numbered 0 to N-1."
+        )
 
 
 def _entries(body: bytes, fields: list[tuple[str, str]]) -> np.ndarray | None:

@@ -40,6 +40,7 @@ from softcut.io.text_files import (
     check_delimiter,
     check_max_bytes,
     errors_of_files,
+    file_of,
     is_standard_input,
     kind_of,
     label_of,
@@ -283,15 +284,10 @@ def _read_edges(
         return table, [columns.note("data frame, ")]
     if kind not in ("edges", "npy", "parquet"):
         return None
-    if is_standard_input(path) and kind != "edges":
-        raise ParameterError(
-            f"path is '-', but a {kind} file cannot be read from standard input; name a file."
-        )
-    file = os.path.expanduser(label_of(path))
     if kind != "edges":
-        if not os.path.isfile(file):
-            read_bytes(path)  # says what is wrong
+        file = file_of(path, kind)
         return read_npy_edges(file, options) if kind == "npy" else read_parquet_edges(file, options, progress)
+    file = os.path.expanduser(os.fsdecode(path))
     on_disk = os.path.isfile(file) and not is_standard_input(path) and not file.lower().endswith(".gz")
     data = None if on_disk else read_bytes(path, options.max_bytes)
     size = os.path.getsize(file) if data is None else len(data)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import replace
 from typing import Any
 
@@ -12,7 +11,7 @@ from softcut.graph.neighbours import N_NEIGHBORS
 from softcut.io.edge_lists import read_edge_list
 from softcut.io.feature_files import table_of_sheet, without_delimiter
 from softcut.io.options import ReadOptions
-from softcut.io.text_files import errors_of_files, label_of, read_bytes, reason_of, stem_of
+from softcut.io.text_files import errors_of_files, file_of, reason_of, stem_of
 from softcut.io.workbooks import Workbook
 from softcut.tables.columns import FeatureTable, Table
 from softcut.tables.edge_columns import EdgeTable
@@ -47,8 +46,7 @@ def read_workbook(
 
 def read_cells(path: Any, features: Any, options: ReadOptions) -> Graph:
     """The graph of an .h5ad file."""
-    if not os.path.isfile(file := os.path.expanduser(label_of(path))):
-        read_bytes(path)  # says what is wrong
+    file = file_of(path, "h5ad")
     anndata = require("anndata", "anndata", "reading .h5ad files")
     try:
         cells = anndata.read_h5ad(file)

@@ -7,10 +7,11 @@ import gzip
 import io
 import os
 import re
+import select
 import sys
 import zipfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -20,14 +21,13 @@ from softcut.errors import Argument, FileFormatError, GraphError, Note, Paramete
 from softcut.io.encodings import as_utf8
 from softcut.tables.arrays import plural, warn_caller
 
-# More nodes than this, with hardly an edge among them, is a damaged file rather than a graph.
-_MANY_NODES = 10_000_000
 # What a compressed file may unpack to unless max_bytes says otherwise: the larger of the two.
 _UNPACKED_BYTES = 64 * 2**20
 _UNPACKED_TIMES = 100
 _NAMED = {"\t": "tabs", " ": "spaces", ",": "commas", ";": "semicolons"}
 # Excel and its kin say on a line of its own what separates the columns.
 _SEPARATOR_LINE = re.compile(rb"""^["']?sep=([^\n])["']?[ \t]*(?=\n|$)""", re.IGNORECASE)
+_WAIT = 10.0  # seconds for somebody to write into a pipe
 _HEAD = 1 << 20  # the layout of a table shows in its first megabyte
 
 
@@ -41,18 +41,31 @@ def errors_of_files() -> Iterator[None]:
 
 
 def is_standard_input(path: Any) -> bool:
-    """Whether a path is "-", the standard input."""
-    return isinstance(path, (str, os.PathLike)) and os.fspath(path) == "-"
+    """Whether a path is "-", or another name of the standard input."""
+    names = ("-", "/dev/stdin", "/dev/fd/0", "/proc/self/fd/0")
+    return isinstance(path, (str, os.PathLike)) and os.fspath(path) in names
 
 
 def label_of(path: Any) -> str:
-    """What to call a file in messages."""
+    """What to call a file in messages; bytes of its name that are not UTF-8 are shown as a sign for them."""
     if is_standard_input(path):
         return "standard input"
     try:
-        return os.fspath(path) if isinstance(os.fspath(path), str) else os.fsdecode(path)
+        return os.fsencode(path).decode("utf-8", "replace")
     except TypeError:
         raise ParameterError(f"path is a {type(path).__name__}: pass the name of a file.") from None
+
+
+def file_of(path: Any, kind: str) -> str:
+    """The path of a file that is opened where its reader needs it, which no pipe allows."""
+    file = os.path.expanduser(os.fsdecode(path))
+    if is_standard_input(path) or (
+        os.path.exists(file) and not os.path.isfile(file) and not os.path.isdir(file)
+    ):
+        raise FileFormatError(f"{label_of(path)}: a {kind} file cannot be read from a pipe; name a file.")
+    if not os.path.isfile(file):
+        read_bytes(path)  # says what is wrong
+    return file
 
 
 def stem_of(path: Any) -> str:
@@ -113,13 +126,17 @@ def read_bytes(path: Any, max_bytes: int | None = None) -> bytes:
     label = label_of(path)
     try:
         if is_standard_input(path):
+            if sys.stdin is None:
+                raise FileFormatError("standard input is closed: pass text to it, or name a file.")
             data = getattr(sys.stdin, "buffer", sys.stdin).read()
             data = data.encode() if isinstance(data, str) else data
         else:
-            file = Path(label).expanduser()
+            file = Path(os.fsdecode(path)).expanduser()
             if file.is_dir():
                 raise FileFormatError(f"{label} is a folder: pass a file.")
-            data = file.read_bytes()
+            if file.exists() and not file.is_file() and not file.is_fifo():
+                raise FileFormatError(f"{label} is a device: pass a file.")
+            data = _read_pipe(file, label) if file.is_fifo() else file.read_bytes()
     except FileNotFoundError:
         raise FileFormatError(f"{label} does not exist: check the path.") from None
     except (OSError, ValueError) as error:
@@ -138,6 +155,18 @@ def read_bytes(path: Any, max_bytes: int | None = None) -> bytes:
     if not data.strip():
         raise FileFormatError(f"{label} is empty.")
     return data
+
+
+def _read_pipe(file: Path, label: str) -> bytes:
+    """All that is written into a pipe; one that nobody writes to is refused instead of waited for."""
+    handle = os.open(file, os.O_RDONLY | os.O_NONBLOCK)
+    with open(handle, "rb") as stream:
+        if not select.select([handle], [], [], _WAIT)[0]:
+            with suppress(BlockingIOError):  # a writer that has nothing to say yet
+                if not os.read(handle, 1):
+                    raise FileFormatError(f"{label} is a pipe that nothing writes to.")
+        os.set_blocking(handle, True)
+        return stream.read()
 
 
 def check_archive_size(data: bytes, label: str, max_bytes: int | None) -> None:
@@ -173,15 +202,6 @@ def plain_text_bytes(data: bytes) -> bytes:
     if b"\r" in data:
         data = data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
     return data
-
-
-def check_plausible(nodes: int, edges: int, label: str) -> None:
-    """Refuse a number of nodes that only a damaged file can announce."""
-    if nodes > max(_MANY_NODES, 100 * edges):
-        raise FileFormatError(
-            f"{label} announces {nodes} nodes but has only {edges} entries: the file is damaged, or its "
-            "nodes need to be numbered 0 to N-1."
-        )
 
 
 def reason_of(error: BaseException) -> str:

@@ -10,6 +10,7 @@ from softcut.errors import FileFormatError
 from softcut.io import text_files as opening
 from softcut.io.edge_lists import read_edge_list
 from softcut.io.feature_files import features_from
+from softcut.io.matrix_files import check_plausible
 from softcut.io.options import ReadOptions
 from softcut.io.text_files import open_table
 from softcut.tables.arrays import listed, shown
@@ -48,8 +49,8 @@ def test_what_a_damaged_file_may_announce():
     for size, asked, limit in ((10**6, None, 10**8), (9, None, 64 * 2**20), (9, 5, 5)):
         assert opening._limit(size, asked) == limit
     for edges, most in ((0, 10**7), (10**5, 10**7), (10**6, 10**8)):
-        opening.check_plausible(most, edges, "g")
-        refuses(FileFormatError, f"announces {most + 1} nodes", opening.check_plausible, most + 1, edges, "g")
+        check_plausible(most, edges, "g")
+        refuses(FileFormatError, f"announces {most + 1} nodes", check_plausible, most + 1, edges, "g")
 
 
 # ------------------------------------------------------------------------------------------------- tables

@@ -2,9 +2,12 @@
 
 import gzip
 import io
+import os
 import sys
+import time
 import zipfile
 from pathlib import Path
+from threading import Thread
 from types import SimpleNamespace
 
 import numpy as np
@@ -12,8 +15,8 @@ import pytest
 from helpers.reading import line_of, named_edges, quiet, write
 from helpers.refusals import refuses
 
-from softcut.errors import FileFormatError, ParameterError
-from softcut.io import read_features, read_graph
+from softcut.errors import FileFormatError, ParameterError, SoftcutError
+from softcut.io import read_features, read_graph, text_files
 
 
 def test_decimal_commas_and_the_separator_line(tmp_path: Path) -> None:
@@ -176,3 +179,47 @@ def test_limits_of_unpacking(tmp_path: Path) -> None:
 def test_true_and_false(tmp_path: Path) -> None:
     x = read_features(write(tmp_path, "x.csv", "id,ok,n\na,True,1\nb,false,2\nc,TRUE,3\n"))
     np.testing.assert_array_equal(x, [[1, 1], [0, 2], [1, 3]])
+
+
+def test_pipes_are_read_once_or_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(text_files, "_WAIT", 0.3)
+    pipe = tmp_path / "g.csv"
+    os.mkfifo(pipe)
+    refuses(FileFormatError, "g.csv is a pipe that nothing writes to", read_graph, pipe)
+    for seconds in (0.0, 0.5):  # a slow writer is waited for
+        writer = Thread(target=write_slowly, args=(pipe, seconds))
+        writer.start()
+        assert quiet(pipe).node_names == ["a", "b", "c"]
+        writer.join()
+    for kind in ("npy", "parquet", "h5ad"):
+        refuses(SoftcutError, f"a {kind} file cannot be read from a pipe", read_graph, pipe, format=kind)
+    refuses(FileFormatError, "/dev/zero is a device: pass a file", read_graph, "/dev/zero", format="edges")
+
+
+def write_slowly(pipe: Path, seconds: float) -> None:
+    with pipe.open("wb") as stream:
+        time.sleep(seconds)
+        stream.write(b"a,b\nb,c\n")
+
+
+def test_other_names_of_standard_input(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("-", "/dev/stdin", "/dev/fd/0"):
+        monkeypatch.setattr(sys, "stdin", io.StringIO("a,b\nb,c\n"))
+        assert quiet(name).num_nodes == 3
+        monkeypatch.setattr(sys, "stdin", None)
+        refuses(FileFormatError, "standard input is closed", read_graph, name)
+
+
+def test_names_that_are_not_utf_8(tmp_path: Path) -> None:
+    path = os.fsencode(tmp_path) + b"/caf\xe9.csv"
+    Path(os.fsdecode(path)).write_text("0,1\n1,2\n")
+    for given in (path, os.fsdecode(path), Path(os.fsdecode(path))):
+        g = quiet(given)
+        assert g.name == "caf\N{REPLACEMENT CHARACTER}"
+        "; ".join([g.name, *g.notes]).encode()  # can be printed and written
+    refuses(FileFormatError, "caf. does not exist", read_graph, path[:-4], format="edges")
+    np.save(os.fsdecode(path).replace(".csv", ".npy"), np.array([[0, 1], [1, 2], [2, 3]]))
+    assert quiet(path.replace(b".csv", b".npy")).num_edges == 3
+    x = os.fsdecode(path).replace(".csv", ".txt")
+    Path(x).write_text("1\n2\n3\n")
+    "; ".join(quiet(path, features=x).notes).encode()
