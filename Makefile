@@ -4,6 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 OLDEST := .venv-oldest
 MUTANTS := .venv-mutants
+AUDIT := .venv-audit
 SEED ?= 0
 SAMPLE ?= 200
 # Data sets in a folder beside the checkout are used where it exists; otherwise they are downloaded when asked for.
@@ -17,7 +18,7 @@ QUIET := --quiet --disable-pip-version-check
 TESTS := OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses auto --maxprocesses 8 --dist worksteal
 PIP := $(BIN)/python -m pip install $(QUIET) --constraint constraints.txt
 
-.PHONY: setup demo test tables docs test-slow test-gpu test-oldest mutants bench lint format wheel clean
+.PHONY: setup demo test tables docs test-slow test-gpu test-oldest mutants audit bench lint format wheel clean
 
 $(VENV)/.base: pyproject.toml constraints.txt
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -40,7 +41,7 @@ $(OLDEST)/.ready: pyproject.toml
 	@$(PYTHON) -c 'import tomllib; p = tomllib.load(open("pyproject.toml", "rb"))["project"]; \
 	  groups = [p["dependencies"], *(g for n, g in p["optional-dependencies"].items() if n not in ("docs", "dev"))]; \
 	  print(*sorted({n.replace(">=", "==") for g in groups for n in g if ">=" in n}), sep="\n")' > $(OLDEST)/oldest.txt
-	@$(OLDEST)/bin/python -m pip install $(QUIET) "setuptools>=77"
+	@$(OLDEST)/bin/python -m pip install $(QUIET) "setuptools>=78.1.1"
 	@$(OLDEST)/bin/python -m pip install $(QUIET) --no-build-isolation --constraint $(OLDEST)/oldest.txt --editable ".[test]"
 	@touch $@
 
@@ -95,6 +96,13 @@ docs: $(VENV)/.docs  ## the documentation site, in site/
 mutants: $(MUTANTS)/.ready  ## how many of SAMPLE small wrong changes, drawn with SEED, the tests notice
 	@nice -n 10 $(MUTANTS)/bin/python benchmarks/mutants.py --seed $(SEED) --sample $(SAMPLE)
 
+# Fails, rather than passing, where pypi.org or its advisories cannot be reached (a mirror has none).
+audit: $(VENV)/.dev  ## known vulnerabilities of the installed versions, by the advisories of pypi.org
+	@test -x $(AUDIT)/bin/python || $(PYTHON) -m venv $(AUDIT)
+	@$(AUDIT)/bin/python -m pip install $(QUIET) pip-audit==2.10.1
+	@$(BIN)/python -m pip freeze --exclude-editable | sed 's/+.*//' > $(AUDIT)/installed.txt
+	@$(AUDIT)/bin/pip-audit --requirement $(AUDIT)/installed.txt --no-deps --disable-pip --strict
+
 bench: $(VENV)/.dev  ## side-by-side runs against peers, in an environment of their own
 	@$(PYTHON) benchmarks/run.py
 
@@ -102,4 +110,4 @@ wheel: $(VENV)/.dev
 	@$(BIN)/python -m build --wheel --no-isolation --outdir dist .
 
 clean:
-	rm -rf $(VENV) $(OLDEST) $(MUTANTS) dist build demo site *.egg-info
+	rm -rf $(VENV) $(OLDEST) $(MUTANTS) $(AUDIT) dist build demo site *.egg-info

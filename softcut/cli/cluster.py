@@ -200,7 +200,14 @@ def predict(
 
 def bytes_of_results(graph: Graph, clusters: Any) -> int:
     """About how much the files of a clustering take: assignments, labels with names and probabilities, a picture."""
-    k = clusters if isinstance(clusters, int) else max(clusters) if isinstance(clusters, range) else 2
+    k = (
+        clusters
+        if isinstance(clusters, int)
+        else max(clusters, default=0)
+        if isinstance(clusters, range)
+        else 2
+    )
+    k = min(k, graph.num_nodes)  # more are refused by the fit
     return graph.num_nodes * (8 * k + 64) + 1_000_000
 
 

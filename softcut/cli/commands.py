@@ -104,6 +104,7 @@ def partition(
     folder = output.folder(out_dir, PART_FILES)
     with spoken_warnings():
         data = read()
+        output.check_room(data.adjacency.data.nbytes + data.adjacency.indices.nbytes + 64 * data.num_nodes)
         with output:
             how = cast(PartitionMethod, method)
             manifest = divide(data, parts, folder.staged, method=how, paper=paper, seed=seed)
