@@ -136,7 +136,7 @@ def _dmon(tables: ClusterTables) -> tuple[Tensor, ...]:
     sizes = tables.sizes
     total = sizes.sum(-1)
     length = torch.linalg.vector_norm(sizes, dim=-1) * math.sqrt(sizes.shape[-1])
-    return -modularity, torch.where(total > 0, length / torch.where(total > 0, total, 1.0) - 1, 0.0)
+    return -modularity, safe_ratio(length - total, total)
 
 
 def _just_balance(tables: ClusterTables) -> tuple[Tensor, ...]:
