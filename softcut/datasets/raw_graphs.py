@@ -35,7 +35,7 @@ class RawGraphs:
     attributes: NDArray[np.int64] | None = None  # [N, A], whole numbers, a one-hot block for each column
     split: NDArray[np.int8] | None = None  # 0, 1, 2 for training, validation, test
     coefficients: NDArray[np.float32] | None = None  # clustering coefficients, where they are known already
-    structure: bool = True  # whether degree and clustering coefficient are features
+    structure: bool = False  # whether degree and clustering coefficient are features
 
     @classmethod
     def from_edges(
@@ -169,9 +169,7 @@ def read_bench(path: Path) -> RawGraphs:
         labels = np.concatenate(colours).argmax(1).astype(np.int64)
         blocks = sp.coo_array(sp.block_diag(matrices, format="coo"))
         first, second = (axis.astype(np.int64) for axis in blocks.coords)
-        return RawGraphs.from_edges(
-            sizes, first, second, y=y, node_labels=labels, split=split, structure=False
-        )
+        return RawGraphs.from_edges(sizes, first, second, y=y, node_labels=labels, split=split)
 
 
 def _read_member(archive: zipfile.ZipFile, name: str) -> Any:

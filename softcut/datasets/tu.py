@@ -44,7 +44,7 @@ def read_compact(path: Path) -> RawGraphs:
             start = np.repeat(np.cumsum(sizes) - sizes, counts)
             first, second = file["edges"].astype(np.int64) + start
             y = file["y"].astype(np.int64)
-        return RawGraphs.from_edges(sizes, first, second, y=y)
+        return RawGraphs.from_edges(sizes, first, second, y=y, structure=True)
 
 
 @dataclass(frozen=True)
@@ -137,7 +137,7 @@ def _read(
     y = tables["graph_labels"][:, 0] if "graph_labels" in tables else np.zeros(count, np.int64)
     with reading(f"{where}_A.txt"):
         sizes = np.bincount(graph, minlength=count)
-        raw = RawGraphs.from_edges(sizes, *(edges.T - 1), y=y, structure=False)
+        raw = RawGraphs.from_edges(sizes, *(edges.T - 1), y=y)
     return raw, None if labels is None else labels[:, 0], tables.get("node_attributes")
 
 

@@ -157,11 +157,10 @@ class Judge:
                 self._seen = index(looked_at(self.nodes))
                 bins = int(numbers.sum()) * BINS
         count = np.bincount(words.indices, minlength=words.shape[1])
-        place = np.cumsum(count > 0) - 1
-        self._own_words = int((count[: len(count) - bins] > 0).sum())
-        self.counts = torch.from_numpy(count[count > 0].astype(np.float64)).to(
-            device
-        )  # of each word that occurs
+        occurs = count.astype(bool)
+        place = np.cumsum(occurs) - 1
+        self._own_words = int(occurs[: len(count) - bins].sum())
+        self.counts = torch.from_numpy(count[occurs].astype(np.float64)).to(device)  # of words that occur
         self._owner = index(np.repeat(np.arange(self.nodes), np.diff(words.indptr)))
         self._word = index(place[words.indices])
 

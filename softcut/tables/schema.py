@@ -75,7 +75,7 @@ class TableSchema:
         """The kind of each feature column (:mod:`softcut.tables.kinds`)."""
         used = {rule.kind for rule in self.columns} - set(LEFT_OUT) - {"constant"}
         kinds: list[int] = []
-        groups = max((rule.group for rule in self.columns), default=-1) + 1
+        groups = max([-1, *(rule.group for rule in self.columns)]) + 1
         for rule in self.columns:
             kind = WORD if rule.kind == "words" else NUMBER
             if rule.kind == "constant" and used == {"words"}:

@@ -47,15 +47,15 @@ class RunningSums:
         self.means: dict[str, Tensor] = {}
 
     def begin(self, older: Mapping[str, Tensor]) -> None:
-        """Before every step: the estimates from its batch at the parameters of the step before."""
+        """Before every step: the estimates from its batch at the parameters of the step before; none: begin anew."""
         self.seen += 1
         self._older = dict(older)
 
     def __call__(self, name: str, estimate: Tensor) -> Tensor:
         """The sum of the whole graph, with the gradient of `estimate`."""
         mean = new = estimate.detach()
-        weight = 1 / min(self.seen, self.memory)
-        if weight < 1:
+        if self._older:
+            weight = 1 / min(self.seen, self.memory)
             old = self.means[name]
             mean = (old - self._older.pop(name)).mul_(1 - weight).add_(new)
             # These sums are positive: where noise is as large as what is summed, none becomes 0 or less.
