@@ -34,6 +34,9 @@ from softcut.ops import Operator, entropy
 from softcut.training import ReplicaNet
 
 
+_WIDE = 4096  # columns of T whose products with each other are always made
+
+
 class _Tensors:
     """A step of the clustering function that is learned from the training graph: some tensors."""
 
@@ -91,9 +94,8 @@ class Consensus(_Tensors):
             ]
         )
         t *= scale
-        _, vectors = torch.linalg.eigh((t.mT @ t).double())
         # Contiguous: a loaded one computes the same bits.
-        basis = vectors.flip(1)[:, :dimensions].to(t.dtype).contiguous()
+        basis = _leading(t, dimensions).to(t.dtype).contiguous()
         t = t @ basis
         result = kmeans(t, k, n_init=n_init, finalists=finalists, random_state=random_state)
         spread = squared_distances(t, result.centres).amin(1).mean().clamp(min=torch.finfo(t.dtype).tiny)
@@ -114,6 +116,16 @@ class Consensus(_Tensors):
         """Soft clusters [N, K]: exp(-d^2 / 2 spread), normalised, with d the distance to a centre."""
         distance = squared_distances(self.transform(s, z), self.centres)
         return torch.softmax(-distance / (2 * self.spread), dim=1)
+
+
+def _leading(t: Tensor, dimensions: int) -> Tensor:
+    """Leading right singular vectors of T [n, c], float64: from T'T, or, where that would be huge, from TT'."""
+    if t.shape[1] <= max(len(t), _WIDE):
+        return torch.linalg.eigh((t.mT @ t).double())[1].flip(1)[:, :dimensions]
+    square, left = (each.flip(-1)[..., :dimensions] for each in torch.linalg.eigh((t @ t.mT).double()))
+    length = square.clamp(min=0).sqrt()
+    real = length > 1e-6 * length[0]
+    return t.mT.double() @ (left[:, real] / length[real])
 
 
 def _scale(part: Tensor, weight: Tensor, total: float) -> Tensor:

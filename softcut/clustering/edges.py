@@ -51,7 +51,7 @@ def edge_clusters(
     clusters = {k: (each if joined and k >= n else one).unsqueeze(1).repeat(1, 2) for k in ks}
     searched = [k for k in clusters if joined and 1 < k < n]
     if not searched:
-        return _as_given(clusters, order)
+        return clusters
     groups = min(_wanted(max(searched), recipe), max(*searched, n // 2))
     starts = [_joined(base, groups, _random(random_state), recipe)]
     where = None if quick else positions(op, random_state=random_state)
@@ -72,10 +72,11 @@ def edge_clusters(
         if where is not None:
             labels.append(_nearest(where, k, random_state, recipe))
         if quick:
-            clusters[k] = _settled(base, labels[0], k, random, recipe).unsqueeze(1)
+            found = _settled(base, labels[0], k, random, recipe).unsqueeze(1)
         else:
-            clusters[k] = _best_first(base, labels, k, random, recipe)
-    return _as_given(clusters, order)
+            found = _best_first(base, labels, k, random, recipe)
+        clusters[k] = torch.empty_like(found).index_copy_(0, order, found)
+    return clusters
 
 
 def content_order(op: CSR) -> Tensor:
@@ -85,7 +86,9 @@ def content_order(op: CSR) -> Tensor:
     they came in.
     """
     rows, col, counts = op.pattern.rows, op.pattern.col.long(), op.pattern.counts
-    weight = torch.ones_like(col) if op.val is None else (op.val.double() * 2**30).round().long()
+    weight = torch.ones_like(col)
+    if op.val is not None and len(col) and op.val.min() < op.val.max():
+        weight = (op.val.double() * (2**30 / op.val.double().max())).round().long()
     loops = torch.zeros_like(counts).index_add_(0, rows, weight * (rows == col))
     ends, number = counts.cumsum(0), _mixed(counts + 3 * loops)
     for _ in range(_ROUNDS):  # whole numbers, that run over: their sums are the same in any order
@@ -108,11 +111,6 @@ def _reordered(op: CSR, order: Tensor) -> CSR:
         place[op.pattern.rows], place[op.pattern.col.long()], op.pattern.shape
     )
     return CSR(pattern, None if op.val is None else op.val[entries], layout=op.layout, symmetric=op.symmetric)
-
-
-def _as_given(clusters: dict[int, Tensor], order: Tensor) -> dict[int, Tensor]:
-    """Clusters of nodes in the order they came in."""
-    return {k: torch.empty_like(each).index_copy_(0, order, each) for k, each in clusters.items()}
 
 
 def _wanted(k: int, recipe: Recipe) -> int:

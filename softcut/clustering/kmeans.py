@@ -7,6 +7,9 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+_TABLE = (
+    1 << 25
+)  # numbers of a table of restarts, clusters and points; further restarts wait for the next table
 _TRIAL = 10  # iterations after which the best starts are chosen
 
 
@@ -26,7 +29,7 @@ def squared_distances(x: Tensor, centres: Tensor) -> Tensor:
 
 def assign(x: Tensor, centres: Tensor) -> Tensor:
     """Number of the nearest centre of each row, [B, N], for B sets of centres [B, K, F]."""
-    return _scores(x, centres).min(1).indices
+    return _scores(x, centres).min(1).indices  # argmin takes eight times as long
 
 
 def kmeans(
@@ -57,7 +60,9 @@ def kmeans(
 
 
 def _inertia(x: Tensor, centres: Tensor) -> Tensor:
-    return (_scores(x, centres).amin(1) + x.square().sum(1)).clamp(min=0).sum(1)
+    parts = centres.split(_at_once(x, centres.shape[1]))
+    nearest = torch.cat([_scores(x, part).amin(1) for part in parts])
+    return (nearest + x.square().sum(1)).clamp(min=0).sum(1)
 
 
 def kmeans_restarts(
@@ -84,10 +89,10 @@ def kmeans_restarts(
     active = torch.arange(restarts, device=x.device)
     for iteration in range(max_iter):
         part = centres[active]
-        new = _scores(x, part).min(1).indices  # [active, N]; argmin takes eight times as long
+        each = [_step(x, some) for some in part.split(_at_once(x, k))]
+        new, counts, sums = map(torch.cat, zip(*each, strict=True))
         moved = (new != labels[active]).any(1)
         labels[active] = new
-        counts, sums = _group(x, new, k)
         # A centre that lost all its points stays where it is.
         updated = sums / counts.clamp(min=1).unsqueeze(-1)
         updated = torch.where(counts.unsqueeze(-1) > 0, updated, part)
@@ -107,6 +112,17 @@ def _content_order(x: Tensor) -> Tensor:
     """An order of the rows that follows from their values; directions may change their sign."""
     weight = torch.rand(x.shape[1], generator=torch.Generator().manual_seed(0), dtype=torch.float64) + 1
     return (x.abs().double() @ weight.to(x.device)).argsort(stable=True)
+
+
+def _at_once(x: Tensor, k: int) -> int:
+    """Restarts whose distances to all points are held at a time."""
+    return max(1, _TABLE // (x.shape[0] * k))
+
+
+def _step(x: Tensor, centres: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """The nearest centre of every point [B, N], and what :func:`_group` says of these clusters."""
+    labels = assign(x, centres)
+    return labels, *_group(x, labels, centres.shape[1])
 
 
 def _scores(x: Tensor, centres: Tensor) -> Tensor:

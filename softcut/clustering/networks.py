@@ -276,15 +276,16 @@ def agreement(hard: Tensor, k: int) -> Tensor:
     """Adjusted Rand index [R, R] of every pair of clusterings, whose labels are `hard` [N, R]."""
     hard = hard[:: max(1, hard.shape[0] // _ROWS)]
     n, r = hard.shape
-    indicator = torch.zeros(n, r, k, device=hard.device).scatter_(2, hard.unsqueeze(-1), 1.0).view(n, r * k)
-    counts = (indicator.mT @ indicator).double()
-    size = counts.diagonal()
+    indicator = torch.zeros(n, r, k, device=hard.device).scatter_(2, hard.unsqueeze(-1), 1.0)
 
     def pairs(count: Tensor) -> Tensor:
+        count = count.double()
         return count * (count - 1) / 2
 
-    together = pairs(counts).view(r, k, r, k).sum((1, 3))
-    own = pairs(size).view(r, k).sum(1)
+    # One clustering with all, in turn: all with all at once would take (R K)^2 numbers.
+    flat = indicator.view(n, r * k)
+    together = torch.stack([pairs(each.mT @ flat).view(k, r, k).sum((0, 2)) for each in indicator.unbind(1)])
+    own = pairs(indicator.sum(0)).sum(1)
     expected = torch.outer(own, own) / pairs(torch.tensor(max(2.0, float(n))))
     most = (own.unsqueeze(0) + own.unsqueeze(1)) / 2
     room = most - expected
