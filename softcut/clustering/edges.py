@@ -21,10 +21,8 @@ from torch import Tensor
 from softcut.clustering.kmeans import assign, kmeans_restarts
 from softcut.clustering.node_features import Nodes, positions
 from softcut.clustering.recipe import DEFAULT, Recipe
-from softcut.ops import CSR, CSRPattern, Operator, entropy, mutual_information
+from softcut.ops import CSR, Operator, entropy, mutual_information
 from softcut.ops.information import edge_gain
-
-_ROUNDS = 4  # steps from a node that its number in the order tells about
 
 
 def edge_clusters(
@@ -42,8 +40,6 @@ def edge_clusters(
     no more than the rounding of logarithms and eigenvectors. Nodes without edges get some cluster. `quick` makes one
     clustering for each K, from groups that were joined: networks can begin with it. `at` is told each K in turn.
     """
-    order = content_order(op)
-    op = _reordered(op, order)
     base, n = _Level.of(op), op.num_rows
     device = base.own.device
     one, each = torch.zeros(n, dtype=torch.long, device=device), torch.arange(n, device=device)
@@ -72,45 +68,10 @@ def edge_clusters(
         if where is not None:
             labels.append(_nearest(where, k, random_state, recipe))
         if quick:
-            found = _settled(base, labels[0], k, random, recipe).unsqueeze(1)
+            clusters[k] = _settled(base, labels[0], k, random, recipe).unsqueeze(1)
         else:
-            found = _best_first(base, labels, k, random, recipe)
-        clusters[k] = torch.empty_like(found).index_copy_(0, order, found)
+            clusters[k] = _best_first(base, labels, k, random, recipe)
     return clusters
-
-
-def content_order(op: CSR) -> Tensor:
-    """An order of the nodes [N] that follows from the graph: by a number that sums up what is near a node.
-
-    Random numbers then meet the same nodes however these are numbered. Nodes with the same surroundings keep the order
-    they came in.
-    """
-    rows, col, counts = op.pattern.rows, op.pattern.col.long(), op.pattern.counts
-    weight = torch.ones_like(col)
-    if op.val is not None and len(col) and op.val.min() < op.val.max():
-        weight = (op.val.double() * (2**30 / op.val.double().max())).round().long()
-    loops = torch.zeros_like(counts).index_add_(0, rows, weight * (rows == col))
-    ends, number = counts.cumsum(0), _mixed(counts + 3 * loops)
-    for _ in range(_ROUNDS):  # whole numbers, that run over: their sums are the same in any order
-        so_far = torch.nn.functional.pad((_mixed(number)[col] * weight).cumsum(0), (1, 0))
-        number = _mixed(3 * number + so_far[ends] - so_far[ends - counts])
-    return number.argsort(stable=True)
-
-
-def _mixed(number: Tensor) -> Tensor:
-    """Whole numbers that are as good as random, the same for the same number."""
-    for factor in (-4658895280553007687, -7723592293110705685):
-        number = (number ^ (number >> 31)) * factor
-    return number ^ (number >> 31)
-
-
-def _reordered(op: CSR, order: Tensor) -> CSR:
-    """The operator with its nodes in another order."""
-    place = torch.empty_like(order).scatter_(0, order, torch.arange(len(order), device=order.device))
-    pattern, entries = CSRPattern.from_coo(
-        place[op.pattern.rows], place[op.pattern.col.long()], op.pattern.shape
-    )
-    return CSR(pattern, None if op.val is None else op.val[entries], layout=op.layout, symmetric=op.symmetric)
 
 
 def _wanted(k: int, recipe: Recipe) -> int:

@@ -80,9 +80,6 @@ def kmeans_restarts(
     A cluster that shrinks below `least` points gives up its centre for a random point, during the first half of the
     iterations: no centre is spent on a few outliers while there is a better use for it.
     """
-    # Points are drawn by their place: in an order of what they are, the result does not depend on their numbers.
-    order = _content_order(x)
-    x = x[order]
     generator = torch.Generator().manual_seed(random_state)
     centres = _plus_plus(x, k, restarts, generator) if start is None else start.clone()
     labels = torch.full((restarts, x.shape[0]), -1, device=x.device)
@@ -105,13 +102,7 @@ def kmeans_restarts(
         active = active[moved]
         if not len(active):
             break
-    return torch.empty_like(labels).index_copy_(1, order, labels), centres
-
-
-def _content_order(x: Tensor) -> Tensor:
-    """An order of the rows that follows from their values; directions may change their sign."""
-    weight = torch.rand(x.shape[1], generator=torch.Generator().manual_seed(0), dtype=torch.float64) + 1
-    return (x.abs().double() @ weight.to(x.device)).argsort(stable=True)
+    return labels, centres
 
 
 def _at_once(x: Tensor, k: int) -> int:

@@ -88,9 +88,8 @@ def by_hand(x: np.ndarray, k: int, restarts: int, seed: int, max_iter: int, leas
 def test_restarts_are_lloyds_algorithm(max_iter, least):
     x = points()
     labels, centres = kmeans_restarts(x, 5, 4, max_iter=max_iter, least=least, random_state=3)
-    order = kmeans_module._content_order(x)  # random numbers meet points in this order
-    wanted_labels, wanted_centres = by_hand(x[order].numpy(), 5, 4, 3, max_iter, least)
-    np.testing.assert_array_equal(labels[:, order].numpy(), wanted_labels)
+    wanted_labels, wanted_centres = by_hand(x.numpy(), 5, 4, 3, max_iter, least)
+    np.testing.assert_array_equal(labels.numpy(), wanted_labels)
     np.testing.assert_allclose(centres.numpy(), wanted_centres, atol=1e-12)
 
 
@@ -101,15 +100,6 @@ def test_restarts_that_wait_for_the_next_table_are_the_same(table, monkeypatch):
     monkeypatch.setattr(kmeans_module, "_TABLE", table)
     found = kmeans(x, 5, n_init=7, finalists=2, random_state=1)
     assert torch.equal(found.labels, wanted.labels) and found.inertia == pytest.approx(wanted.inertia)
-
-
-def test_neither_the_order_of_points_nor_the_sign_of_a_direction_matters():
-    x, order = points(), torch.randperm(40, generator=torch.Generator().manual_seed(0))
-    sign = torch.where(torch.arange(x.shape[1]) % 2 == 0, -1.0, 1.0)
-    labels, centres = kmeans_restarts(x, 5, 4, least=3.0)
-    again, other = kmeans_restarts(x[order] * sign, 5, 4, least=3.0)
-    assert torch.equal(again, labels[:, order])
-    torch.testing.assert_close(other * sign, centres)
 
 
 def test_distances_and_nearest_centres():

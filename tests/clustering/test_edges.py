@@ -183,7 +183,7 @@ def test_levels_and_clusters_in_numbers_that_were_counted_once():
         assert [level.nodes for level in levels] == nodes and [len(each) for each in above] == nodes[:-1]
         assert len(edges._joined(base, groups, random(), DEFAULT).unique()) == places
     quick = edge_clusters(operator(planted), [2, 6], 3, quick=True)
-    assert torch.bincount(quick[6][:, 0]).tolist() == [169, 140, 144, 143, 152, 152]
+    assert torch.bincount(quick[6][:, 0]).tolist() == [166, 156, 137, 142, 155, 144]
 
 
 def test_the_best_comes_first_and_a_quick_answer_is_one_clustering():
@@ -257,7 +257,7 @@ COMPONENTS = nx.disjoint_union_all([nx.gnp_random_graph(60, 0.2, seed=s) for s i
 )
 def test_clusters_of_any_kind_are_found(graph, truth, least):
     k = int(truth.max()) + 1
-    assert nmi(truth, edge_clusters(operator(graph), [k], 1)[k][:, 0].numpy()) > least
+    assert nmi(truth, edge_clusters(operator(graph), [k])[k][:, 0].numpy()) > least
 
 
 def test_the_order_of_nodes_isolated_nodes_and_the_unit_of_weights_change_nothing():
