@@ -110,7 +110,10 @@ def partition(
             manifest = divide(data, parts, folder.staged, method=how, paper=paper, seed=seed)
     about = manifest.about
     if method == "auto" and about["method"] != "metis" and parts > 1:
-        note("the parts are ranges of node numbers: METIS is not installed (pip install 'softcut[parts]').")
+        note(
+            "the parts are ranges of node numbers: right, but slower to train on than those of METIS, which is not "
+            "installed (pip install 'softcut[parts]')."
+        )
     halo = sum(manifest.halo) / manifest.nodes
     out.print(
         f"{manifest.nodes:,} nodes in {manifest.parts} parts of {min(manifest.rows):,} to {max(manifest.rows):,} "

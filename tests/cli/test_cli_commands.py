@@ -88,7 +88,7 @@ def test_parts_are_written_and_described(done, refused, people, monkeypatch):
     assert "add --overwrite" in refused(*words, "--parts", 2, "--out", "parts")
     monkeypatch.setitem(sys.modules, "pymetis", None)
     _, err = done(*words, "--parts", 2, "--out", "parts", "--overwrite")
-    assert "METIS is not installed (pip install 'softcut[parts]')" in err
+    assert "which is not installed (pip install 'softcut[parts]')" in err
     for parts, more in ((1, ()), (2, ("--method", "contiguous"))):  # no choice was made
         out, err = done(*words, "--parts", parts, "--out", SHOWN, "--overwrite", *more)
         assert "METIS" not in err
