@@ -36,7 +36,6 @@ from softcut.learning.experiment import (
 )
 from softcut.learning.replica_net import replica_net
 from softcut.learning.structure_features import StructureFeatures
-from softcut.nn import RandomPool
 from softcut.tables.arrays import listed, warn_caller
 from softcut.training import Loop, LoopProgress
 
@@ -359,14 +358,18 @@ class GraphClassification(ClassifierMixin, BaseEstimator):
             np.array_equal(np.unique(model.classes_), model.classes_) and len(model.classes_) > 1, "classes"
         )
         model._keep_names(names)
-        options = (features, len(model.classes_), model.pool, model._sizes, [0], settings)
+        pool, alike, shown = model.pool, model.pool, settings
+        if pool == "random":  # it has no weights, and draws numbers when it is made
+            largest = max(*model._sizes, settings.pool_args.get("k", 0))
+            _check(largest <= LIMITS["n_clusters"], "sizes")
+            alike, shown = "nopool", replace(settings, pool_args={})
+        classes = len(model.classes_)
         with torch.device("meta"):  # shapes without memory: all networks have those of one
-            (one,) = build_models(*options)
+            (one,) = build_models(features, classes, alike, model._sizes, [0], shown)
         shapes = sorted((model.n_init, *value.shape) for value in one.parameters())
         _check(shapes == sorted(tuple(value.shape) for value in tensors.values()), "weights")
-        random = [pool.k for pool in one.pools if isinstance(pool, RandomPool)]  # in the shape of no weight
-        _check(max(random, default=0) <= LIMITS["n_clusters"], "sizes")
-        model._net = replica_net(build_models(*options), one_hot, one_hot + values)
+        made = build_models(features, classes, pool, model._sizes, [0], settings)
+        model._net = replica_net(made, one_hot, one_hot + values)
         for name, value in model._net.named_parameters():
             given = tensors[name]
             _check(given.shape[1:] == value.shape[1:] and given.dtype == value.dtype, name)
