@@ -96,6 +96,17 @@ def test_files_and_tests_that_pages_name_exist():
     assert [name for name in said if name not in tests and f"def {name}(" not in written] == []
 
 
+@pytest.mark.parametrize("name", ["robustness.md", "robustness-reading.md"])
+def test_every_limit_that_is_stated_names_its_test(name):
+    checked = 0
+    for section in re.split(r"\n(?=\*\*|#)", page(name).split("## Would the tests notice?")[0]):
+        head, *limits = re.split(r"\n- ", section)
+        for limit in limits:
+            assert "`test_" in head or "`test_" in limit, limit
+        checked += len(limits)
+    assert checked > 10
+
+
 @pytest.fixture
 def people(here):
     """The files that docs/clustering.md works on; a ring joins all nodes."""

@@ -53,7 +53,7 @@ def _as_labels(values: ArrayLike, name: str) -> NDArray[Any]:
 
 def _check_kinds(labels: Any, name: str) -> None:
     """Refuse labels that are missing, or of several kinds, so that they cannot be compared."""
-    kinds = {}
+    kinds: dict[type, Any] = {}
     for number, label in enumerate(labels):
         if _is_missing(label):
             raise ParameterError(f"{name} has no label for node {number} ({label}); leave that node out.")
@@ -101,7 +101,7 @@ def _adjacency_and_codes(graph: GraphLike, labels: ArrayLike) -> tuple[sp.csr_ma
 
 def _as_adjacency(graph: GraphLike) -> sp.csr_matrix:
     """The adjacency matrix of a graph, a scipy matrix or a square array, checked unless it is a Graph."""
-    adjacency = getattr(graph, "adjacency", None)
+    adjacency: Any = getattr(graph, "adjacency", None)
     if sp.issparse(adjacency):
         return adjacency.tocsr()
     if not sp.issparse(graph) and not hasattr(graph, "__array__") and not isinstance(graph, list | tuple):

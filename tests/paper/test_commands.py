@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
@@ -21,6 +22,7 @@ from softcut.paper import (
     segmentation,
     synthetic,
 )
+from softcut.paper.commands import Screen
 from softcut.paper.regression import RegressionSettings
 
 # Runs a module with some packages blocked, on generated data.
@@ -137,6 +139,20 @@ def test_a_command_without_options_makes_the_whole_table(module, monkeypatch):
     expected |= {"settings": settings[module]} if module in settings else {}
     for name, value in arguments_of(module, "", monkeypatch).items():
         assert (tuple(value) if isinstance(value, list) else value) == expected[name]
+
+
+def test_a_folder_that_cannot_be_written_is_refused_first(monkeypatch, tmp_path, capsys):
+    (tmp_path / "file").touch()
+    locked = Mock(side_effect=PermissionError(13, "Permission denied"))
+    for module in (synthetic, citation, classification):
+        monkeypatch.setattr(module, "run", Mock(side_effect=AssertionError("after the work")))
+        with pytest.raises(ParameterError, match=r"--out .* cannot be written: .*file is a file"):
+            module.main(["--out", str(tmp_path / "file" / "inside"), "--device", "cpu"], Screen())
+        with monkeypatch.context() as patch:
+            patch.setattr("softcut.files.tempfile.mkdtemp", locked)
+            with pytest.raises(SystemExit):
+                module.main(["--out", str(tmp_path), "--device", "cpu"])
+        assert capsys.readouterr().err.endswith(": Permission denied.\n")
 
 
 def test_ctrl_c_is_one_sentence_and_exit_code_130(monkeypatch, tmp_path, capsys):
