@@ -187,13 +187,13 @@ class FeatureMap:
             common[words] = constant_columns(x[:, words]) if n else False
             words &= ~common
             counted = sp.csr_array(x[:, words])
-            idf = counted.nnz and counted.data.min() == counted.data.max()
-            if idf or common.any():
+            once = bool(counted.nnz) and counted.data.min() == counted.data.max()  # there or not, no counts
+            if once or common.any():
                 weight = np.ones(f, np.float32) if weight is None else weight
                 weight[common] = 0
-            if idf:
-                count = np.bincount(counted.indices, minlength=counted.shape[1])
-                weight[words] = np.log((1 + n) / (1 + count)) + 1
+                if once:
+                    count = np.bincount(counted.indices, minlength=counted.shape[1])
+                    weight[words] = np.log((1 + n) / (1 + count)) + 1
         raw = cls(np.zeros((f, 0), dtype=np.float32), kinds, weight, offset, recipe)
         d = min(recipe.components, n, f if weight is None else np.count_nonzero(weight))
         if d == 0:
@@ -229,13 +229,12 @@ class FeatureMap:
         # One thread: the QR steps inside are small, and threads fighting for cores make them many times slower.
         with threadpool_limits(1, user_api="blas"):
             options = {"n_iter": 4, "power_iteration_normalizer": "QR", "random_state": 0}
-            kept = np.flatnonzero(
-                (rows * rows).sum(axis=0)
-            )  # empty columns would change what is drawn for the others
+            # Empty columns would change what is drawn for the others.
+            kept = np.flatnonzero((rows * rows).sum(axis=0))
             _, s, vt = randomized_svd(rows if len(kept) == rows.shape[1] else rows[:, kept], d, **options)
-        v = np.zeros((rows.shape[1], len(s)), vt.dtype)
-        v[np.concatenate([at for at, _ in blocks])[kept]] = vt.T
-        return v, s
+        vectors = np.zeros((rows.shape[1], len(s)), vt.dtype)
+        vectors[np.concatenate([at for at, _ in blocks])[kept]] = vt.T
+        return vectors, s
 
     @property
     def words(self) -> bool:

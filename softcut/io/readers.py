@@ -362,8 +362,8 @@ def _attach(graph: Graph, features: Table | FeatureTable, options: ReadOptions, 
         notes = [Note("features", f"features of {table.label}"), *by_position, *table.notes]
         return graph.with_features(table.x, table.names, schema=table.schema).with_notes(*notes)
     names = graph.node_names or names_of_rows(n, table)
-    known = set(names)
-    extra = [name for name in table.ids if name not in known]
+    among = set(names)
+    extra = [name for name in table.ids if name not in among]
     if extra and graph.node_names is None:
         raise FileFormatError(
             f"{table.label} has node {shown(extra[0])}, which {options.label} with its {n} nodes does not have."

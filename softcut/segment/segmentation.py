@@ -170,8 +170,8 @@ def segment_image(
     order = np.argsort(-np.bincount(labels, weights=area), kind="stable")
     labels = np.argsort(order)[labels]
     if len(used) < int(k):
-        said = f"{len(used)} segments instead of {k}: the others are empty."
-        notes.append(Note("segments_empty", said, segments=len(used)))
+        fewer = f"{len(used)} segments instead of {k}: the others are empty."
+        notes.append(Note("segments_empty", fewer, segments=len(used)))
     pixels = described.paint(labels)
     if factor > 1:
         pixels = pixels.repeat(factor, axis=0).repeat(factor, axis=1)[: rgb.shape[0], : rgb.shape[1]]
