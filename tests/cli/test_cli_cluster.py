@@ -19,7 +19,7 @@ import pytest
 
 from softcut.cli.cluster import _default_folder, _name, write_results
 from softcut.clustering import GraphClustering, MinCutClustering
-from softcut.errors import ParameterError
+from softcut.errors import Note, ParameterError
 from softcut.graph import Graph
 from softcut.io import read_graph
 from softcut.metrics import ari
@@ -199,7 +199,7 @@ def test_nothing_is_said_twice_and_the_model_runs_once(done, ring, monkeypatch):
 
     def told(self, graph):
         fit(self, graph)
-        self.notes_.append("restarts hardly agree.")
+        self.notes_.append(Note("agreement", "restarts hardly agree."))
         warnings.warn("restarts hardly agree.", stacklevel=2)
 
     monkeypatch.setattr(GraphClustering, "fit", told)
