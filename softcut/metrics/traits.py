@@ -112,7 +112,7 @@ def traits_of_clusters(
                 inside, elsewhere = both[:, :-1] / both[:, -1:]
                 more[cluster, here] = inside > elsewhere
             else:
-                between = _between(table, cluster, gains_of).numpy()
+                between = _between(table, int(cluster), gains_of).numpy()
                 amid[cluster, here] = between > gains[cluster, here]
                 gains[cluster, here] = np.maximum(between, gains[cluster, here])
     pays = _pay(torch.from_numpy(gains).flatten()).view(gains.shape).numpy() & (sizes > 0)[:, None]

@@ -146,7 +146,7 @@ def test_a_failed_reading_opens_the_field_that_helps(open_page, address):
     assert "'missing: zero'" in page.text_content("#problem")
     assert page.evaluate("document.activeElement.name") == "missing"
     box = page.locator("#problem").bounding_box()
-    assert 0 <= box["y"] and box["y"] + box["height"] <= 900  # what is wrong is in sight
+    assert box["y"] >= 0 and box["y"] + box["height"] <= 900  # what is wrong is in sight
     page.select_option("select[name=missing]", "zero")
     page.click("#start")
     page.locator("#views canvas").first.wait_for(timeout=120_000)
