@@ -30,7 +30,9 @@ def save(page: Page, name: str) -> None:
     """A picture of what the window shows, with few colours."""
     page.wait_for_timeout(400)
     image = Image.open(io.BytesIO(page.screenshot())).convert("RGB")
-    image.quantize(96, dither=Image.Dither.NONE).save(HERE / name, optimize=True)
+    image.quantize(128, method=Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE).save(
+        HERE / name, optimize=True
+    )
     print(HERE / name)
 
 

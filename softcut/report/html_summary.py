@@ -46,19 +46,26 @@ _COMPARED = {
 _CURVES = ("score", "structure", "agreement")
 
 
-_SUMMARY_MEANS = (
-    "*Edges inside*: share of the weight of a cluster's edges that stays in it. *Differs by*: the features that tell "
-    "its nodes from the others, the strongest first: shares of nodes, or medians, and those elsewhere in brackets. "
-    "*Typical*: its most certain nodes. *Doubtful*: those to which another cluster is close. *Bridges*: where its "
-    "other edges go."
-)
+_COLUMNS_MEAN = {
+    "edges inside": "share of the weight of a cluster's edges that stays in it",
+    "differs by": "the features that tell its nodes from the others, the strongest first: shares of nodes, or medians, "
+    "and those elsewhere in brackets",
+    "typical": "its most certain nodes",
+    "doubtful": "those to which another cluster is close",
+    "bridges": "where its other edges go",
+}
 
 
 def summary_parts(summary: Summary, metrics: Mapping[str, Any]) -> list[Part]:
     """The verdict, the table of clusters, what its columns mean, and kinds of nodes where there are several."""
-    table = kind_table(metrics)
-    kinds = [] if table is None else [table]
-    return [Text(f"**{summary.heading}**"), summary_table(summary), Text(_SUMMARY_MEANS), *kinds]
+    table, kinds = summary_table(summary), kind_table(metrics)
+    said = [
+        f"*{title.capitalize()}*: {means}."
+        for title, means in _COLUMNS_MEAN.items()
+        if title in table.columns
+    ]
+    more = [] if kinds is None else [kinds]
+    return [Text(f"**{summary.heading}**"), table, Text(" ".join(said)), *more]
 
 
 def kind_table(metrics: Mapping[str, Any]) -> Table | None:
@@ -72,17 +79,20 @@ def kind_table(metrics: Mapping[str, Any]) -> Table | None:
 
 
 def summary_table(summary: Summary) -> Table:
-    """One row per used cluster, in its colour: size, cohesion, what sets it apart, members, bridges."""
+    """One row per used cluster, in its colour: size, cohesion, what sets it apart, members, bridges.
+
+    What nothing is said about in any row, such as features where there are none, has no column.
+    """
+    parts = [part for part in _COLUMNS_MEAN if any(one.pieces.get(part) for one in summary.clusters)]
     rows: list[list[str | Cell]] = []
     for cluster in summary.clusters:
         size = Cell(f"{cluster.size:,}", below=percent(cluster.share))
         inside = Cell("no edges", number=False)
         if not math.isnan(cluster.cohesion):
             inside = Cell(percent(cluster.cohesion), below=f"{percent(cluster.by_chance)} by chance")
-        texts = (Cell("\n".join(pieces) or "-", number=False) for pieces in cluster.pieces.values())
+        texts = (Cell("\n".join(cluster.pieces[part]) or "-", number=False) for part in parts)
         rows.append([_cluster_cell(cluster.cluster), size, inside, *texts])
-    columns = ["cluster", "nodes", "edges inside", "differs by", "typical", "doubtful", "bridges"]
-    return Table(columns, rows, stacked=True)
+    return Table(["cluster", "nodes", "edges inside", *parts], rows, stacked=True)
 
 
 def summary_view(summary: Summary) -> View:

@@ -234,9 +234,11 @@ def test_small_tables_to_the_number():
     labels = np.arange(9) // 5
     table = summary_table(summarise(graph, labels))
     assert texts(table) == [
-        ["0", "5", "71 %", "-", "b, a, d, e, c", "-", "to 1: 29 % of its edges (most from e)"],
-        ["1", "4", "60 %", "-", "i, h, g, f", "-", "to 0: 40 % of its edges (most from f)"],
+        ["0", "5", "71 %", "b, a, d, e, c", "to 1: 29 % of its edges (most from e)"],
+        ["1", "4", "60 %", "i, h, g, f", "to 0: 40 % of its edges (most from f)"],
     ]
+    # Neither features nor doubts: no columns of theirs.
+    assert table.columns == ["cluster", "nodes", "edges inside", "typical", "bridges"]
     below = [[cell.below for cell in row[1:3]] for row in table.rows]
     assert below == [["56 %", "58 % by chance"], ["44 %", "42 % by chance"]]
     assert [row[0].swatch for row in table.rows] == cluster_colours(2)
@@ -285,7 +287,7 @@ def test_what_was_found_comes_first_and_how_comes_last(case):
     history = {"cut": -np.ones((9, 3)), "ortho": np.ones((9, 3))}
     page = clustering_page(graph, soft, metrics, history=history, replicas=replicas, command="softcut x")
     body = page[page.index("<main") :]
-    order = ["The clusters are clear. 90 nodes in 3 clusters.", "differs by", 'data-view="graph"',
+    order = ["The clusters are clear. 90 nodes in 3 clusters.", ">edges inside<", 'data-view="graph"',
              'data-view="groups"', ">The number of clusters<", ">Doubtful nodes<", ">Soft assignments<",
              ">Scores<", ">Training<", ">Notes<", "a note", ">Where this comes from<"]  # fmt: skip
     places = [body.index(text) for text in order]
