@@ -347,8 +347,11 @@ def _graph_of_data(data: Any, kind: str, attributes: str | list[str] | None, opt
 def _attach(graph: Graph, features: Table | FeatureTable, options: ReadOptions, named: bool) -> Graph:
     """Features for a graph whose nodes have an order of their own (not an edge list), and perhaps ids (`named`)."""
     n = graph.num_nodes
+    rows = features.num_rows if isinstance(features, Table) else int(features.x.shape[0])
+    if n > 100 * max(rows, 1000):  # before a name is made for each node
+        raise FileFormatError(f"{features.label} has {rows} rows but {options.label} has {n} nodes.")
     with errors_of_files():
-        known = graph.node_names or [str(i) for i in range(n)]
+        known, named = graph.node_names or [str(i) for i in range(n)], named or graph.node_names is not None
         table = feature_table(features, options.features, known, named=named)
     if table.ids is None:
         if table.x.shape[0] != n:

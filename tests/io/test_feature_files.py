@@ -69,6 +69,13 @@ def test_features_of_a_matrix(tmp_path: Path) -> None:
     scipy.io.mmwrite(tmp_path / "g.mtx", sp.coo_array(PATH))
     x = write(tmp_path, "x.csv", "node,a\n2,20\n0,0\n1,10\n3,30\n")
     np.testing.assert_array_equal(quiet(tmp_path / "g.mtx", features=x).x, [[0], [10], [20], [30]])
+    huge = write(
+        tmp_path, "huge.mtx", "%%MatrixMarket matrix coordinate real general\n9999999 9999999 1\n1 2 3\n"
+    )
+    for missing in ("error", "zero"):
+        refuses(
+            FileFormatError, "x.csv has 4 rows but .* has 9999999 nodes", read_graph, huge, x, missing=missing
+        )
     with pytest.raises(FileFormatError, match="does not have"):
         read_graph(tmp_path / "g.mtx", features=write(tmp_path, "z.csv", "id,a\n0,0\n1,1\n2,2\n3,3\n4,4\n"))
 

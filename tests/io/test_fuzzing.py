@@ -75,7 +75,7 @@ def test_tables_joined_with_graphs(tmp_path: Path, edges: list[str], rows: list[
     read_or_refused(read_graph, tmp_path / "g.csv", "\n".join(edges).encode(), features=tmp_path / "x.csv")
 
 
-@pytest.mark.parametrize(("seed", "count"), [(1, 100), pytest.param(0, 500, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(("seed", "count"), [(1, 100), pytest.param(0, 1000, marks=pytest.mark.slow)])
 def test_fuzzed_files_give_a_graph_or_one_sentence(seed: int, count: int) -> None:
     command = [sys.executable, "-m", "helpers.fuzzed_files", str(seed), str(count)]
     folder = Path(__file__).parents[1]

@@ -46,13 +46,13 @@ class Tables:
         return sp.csr_array(nx.to_scipy_sparse_array(self.network, dtype=np.float64))
 
 
-def random_tables(seed: int) -> Tables:
+def random_tables(seed: int, letters: list[str]) -> Tables:
     rng = np.random.default_rng(seed)
     n = int(rng.integers(4, 15))
     if seed % 3 == 0:
         names = [str(i) for i in range(n)]
     else:
-        words = {"".join(rng.choice(LETTERS, rng.integers(1, 6))).strip(" ") for _ in range(3 * n)}
+        words = {"".join(rng.choice(letters, rng.integers(1, 6))).strip(" ") for _ in range(3 * n)}
         words |= set(rng.choice(ODD_NAMES, 3).tolist())
         names = rng.permutation(sorted(words))[:n].tolist()
         n = len(names)
@@ -202,8 +202,10 @@ def check(graph: Graph, tables: Tables, named: bool, exact: bool) -> None:
 @pytest.mark.parametrize("count", [12, pytest.param(300, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("format", FORMATS)
 def test_what_was_written_is_read(tmp_path: Path, format: str, count: int) -> None:
+    # Formats that have no quotes cannot write every name.
+    letters = LETTERS if format in ("pajek", "edgelist") else [*LETTERS, *',";|{}']
     for seed in range(count):
-        tables = random_tables(seed)
+        tables = random_tables(seed, letters)
         folder = tmp_path / str(seed)
         folder.mkdir()
         graph = quiet(**FORMATS[format](tables, folder))
