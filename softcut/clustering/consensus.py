@@ -33,7 +33,6 @@ from softcut.errors import Detail
 from softcut.ops import Operator, entropy
 from softcut.training import ReplicaNet
 
-
 _WIDE = 4096  # columns of T whose products with each other are always made
 
 

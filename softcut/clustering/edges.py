@@ -18,13 +18,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from softcut.clustering.content_order import order_of_nodes, reordered
 from softcut.clustering.kmeans import assign, kmeans_restarts
 from softcut.clustering.node_features import Nodes, positions
 from softcut.clustering.recipe import DEFAULT, Recipe
-from softcut.ops import CSR, CSRPattern, Operator, entropy, mutual_information
+from softcut.ops import CSR, Operator, entropy, mutual_information
 from softcut.ops.information import edge_gain
-
-_ROUNDS = 4  # steps from a node that its number in the order tells about
 
 
 def edge_clusters(
@@ -42,8 +41,8 @@ def edge_clusters(
     no more than the rounding of logarithms and eigenvectors. Nodes without edges get some cluster. `quick` makes one
     clustering for each K, from groups that were joined: networks can begin with it. `at` is told each K in turn.
     """
-    order = content_order(op)
-    op = _reordered(op, order)
+    order = order_of_nodes(op)
+    op = reordered(op, order)
     base, n = _Level.of(op), op.num_rows
     device = base.own.device
     one, each = torch.zeros(n, dtype=torch.long, device=device), torch.arange(n, device=device)
@@ -52,7 +51,7 @@ def edge_clusters(
     searched = [k for k in clusters if joined and 1 < k < n]
     if not searched:
         return clusters
-    groups = min(_wanted(max(searched), recipe), max(*searched, n // 2))
+    groups = _groups(n, max(searched), recipe)
     starts = [_joined(base, groups, _random(random_state), recipe)]
     where = None if quick else positions(op, random_state=random_state)
     where = where if where is not None and where.any() else None  # none in a complete graph, say
@@ -79,43 +78,19 @@ def edge_clusters(
     return clusters
 
 
-def content_order(op: CSR) -> Tensor:
-    """An order of the nodes [N] that follows from the graph: by a number that sums up what is near a node.
-
-    Random numbers then meet the same nodes however these are numbered. Nodes with the same surroundings keep the order
-    they came in.
-    """
-    rows, col, counts = op.pattern.rows, op.pattern.col.long(), op.pattern.counts
-    weight = torch.ones_like(col)
-    if op.val is not None and len(col) and op.val.min() < op.val.max():
-        weight = (op.val.double() * (2**30 / op.val.double().max())).round().long()
-    loops = torch.zeros_like(counts).index_add_(0, rows, weight * (rows == col))
-    ends, number = counts.cumsum(0), _mixed(counts + 3 * loops)
-    for _ in range(_ROUNDS):  # whole numbers, that run over: their sums are the same in any order
-        so_far = torch.nn.functional.pad((_mixed(number)[col] * weight).cumsum(0), (1, 0))
-        number = _mixed(3 * number + so_far[ends] - so_far[ends - counts])
-    return number.argsort(stable=True)
-
-
-def _mixed(number: Tensor) -> Tensor:
-    """Whole numbers that are as good as random, the same for the same number."""
-    for factor in (-4658895280553007687, -7723592293110705685):
-        number = (number ^ (number >> 31)) * factor
-    return number ^ (number >> 31)
-
-
-def _reordered(op: CSR, order: Tensor) -> CSR:
-    """The operator with its nodes in another order."""
-    place = torch.empty_like(order).scatter_(0, order, torch.arange(len(order), device=order.device))
-    pattern, entries = CSRPattern.from_coo(
-        place[op.pattern.rows], place[op.pattern.col.long()], op.pattern.shape
-    )
-    return CSR(pattern, None if op.val is None else op.val[entries], layout=op.layout, symmetric=op.symmetric)
-
-
 def _wanted(k: int, recipe: Recipe) -> int:
     """Groups that `k` clusters are made of."""
     return max(recipe.edges.few, 2 * k, min(recipe.edges.groups * k, recipe.edges.many))
+
+
+def _groups(nodes: int, k: int, recipe: Recipe) -> int:
+    """Groups that nodes are joined into before they are merged."""
+    return min(_wanted(k, recipe), max(k, nodes // 2))
+
+
+def numbers_of_merges(nodes: int, k: int, recipe: Recipe) -> int:
+    """About how many numbers the merges hold at most: tables of all groups, of which there may be twice as many."""
+    return 8 * (2 * _groups(nodes, k, recipe)) ** 2
 
 
 def _best_first(

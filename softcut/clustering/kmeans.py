@@ -7,6 +7,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from softcut.clustering.content_order import order_of_points
+
 _TABLE = (
     1 << 25
 )  # numbers of a table of restarts, clusters and points; further restarts wait for the next table
@@ -81,7 +83,7 @@ def kmeans_restarts(
     iterations: no centre is spent on a few outliers while there is a better use for it.
     """
     # Points are drawn by their place: in an order of what they are, the result does not depend on their numbers.
-    order = _content_order(x)
+    order = order_of_points(x)
     x = x[order]
     generator = torch.Generator().manual_seed(random_state)
     centres = _plus_plus(x, k, restarts, generator) if start is None else start.clone()
@@ -106,12 +108,6 @@ def kmeans_restarts(
         if not len(active):
             break
     return torch.empty_like(labels).index_copy_(1, order, labels), centres
-
-
-def _content_order(x: Tensor) -> Tensor:
-    """An order of the rows that follows from their values; directions may change their sign."""
-    weight = torch.rand(x.shape[1], generator=torch.Generator().manual_seed(0), dtype=torch.float64) + 1
-    return (x.abs().double() @ weight.to(x.device)).argsort(stable=True)
 
 
 def _at_once(x: Tensor, k: int) -> int:

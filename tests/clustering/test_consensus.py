@@ -13,6 +13,7 @@ import softcut as sc
 from softcut.clustering import Recipe, networks
 from softcut.clustering import kmeans as kmeans_module
 from softcut.clustering.consensus import Consensus, Refiner, refine
+from softcut.clustering.content_order import order_of_points
 from softcut.clustering.kmeans import assign, kmeans, kmeans_restarts, squared_distances
 from softcut.clustering.networks import agreement, evidence_weights
 from softcut.clustering.node_features import sample_rows
@@ -88,7 +89,7 @@ def by_hand(x: np.ndarray, k: int, restarts: int, seed: int, max_iter: int, leas
 def test_restarts_are_lloyds_algorithm(max_iter, least):
     x = points()
     labels, centres = kmeans_restarts(x, 5, 4, max_iter=max_iter, least=least, random_state=3)
-    order = kmeans_module._content_order(x)  # random numbers meet points in this order
+    order = order_of_points(x)  # random numbers meet points in this order
     wanted_labels, wanted_centres = by_hand(x[order].numpy(), 5, 4, 3, max_iter, least)
     np.testing.assert_array_equal(labels[:, order].numpy(), wanted_labels)
     np.testing.assert_allclose(centres.numpy(), wanted_centres, atol=1e-12)
