@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 from softcut.errors import ParameterError
@@ -28,3 +29,20 @@ def choose_device(name: str | torch.device) -> torch.device:
     except (RuntimeError, AssertionError, ImportError) as error:
         raise ParameterError(f"device {name!r} cannot be used here; try 'auto' or 'cpu'.") from error
     return device
+
+
+def memory_of(device: torch.device) -> float:
+    """Bytes of memory that a device has; without end where that cannot be told.
+
+    >>> import torch
+    >>> memory_of(torch.device("cpu")) > 2**20
+    True
+    """
+    import torch
+
+    if device.type == "cuda":
+        return float(torch.cuda.get_device_properties(device).total_memory)
+    names = getattr(os, "sysconf_names", {})  # not on Windows
+    if "SC_PHYS_PAGES" not in names or "SC_PAGE_SIZE" not in names:
+        return float("inf")
+    return float(os.sysconf("SC_PHYS_PAGES")) * os.sysconf("SC_PAGE_SIZE")

@@ -48,7 +48,7 @@ def edge_clusters(
     searched = [k for k in clusters if joined and 1 < k < n]
     if not searched:
         return clusters
-    groups = min(_wanted(max(searched), recipe), max(*searched, n // 2))
+    groups = _groups(n, max(searched), recipe)
     starts = [_joined(base, groups, _random(random_state), recipe)]
     where = None if quick else positions(op, random_state=random_state)
     where = where if where is not None and where.any() else None  # none in a complete graph, say
@@ -77,6 +77,16 @@ def edge_clusters(
 def _wanted(k: int, recipe: Recipe) -> int:
     """Groups that `k` clusters are made of."""
     return max(recipe.edges.few, 2 * k, min(recipe.edges.groups * k, recipe.edges.many))
+
+
+def _groups(nodes: int, k: int, recipe: Recipe) -> int:
+    """Groups that nodes are joined into before they are merged."""
+    return min(_wanted(k, recipe), max(k, nodes // 2))
+
+
+def numbers_of_merges(nodes: int, k: int, recipe: Recipe) -> int:
+    """About how many numbers the merges hold at most: tables of all groups, of which there may be twice as many."""
+    return 8 * (2 * _groups(nodes, k, recipe)) ** 2
 
 
 def _best_first(

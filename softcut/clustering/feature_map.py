@@ -120,7 +120,10 @@ def leading_directions(rows: FeatureRows, d: int) -> tuple[Tensor, Tensor]:
         block = torch.linalg.qr(product(block))[0]
     small = block.mT @ product(block)
     values, turn = torch.linalg.eigh((small + small.mT) / 2)
-    return (block @ turn).flip(1)[:, :d], values.flip(0)[:d].clamp(min=0).sqrt()
+    vectors = (block @ turn).flip(1)[:, :d]
+    # Networks would begin elsewhere with another sign: the largest entry is positive.
+    largest = vectors.gather(0, vectors.abs().argmax(0, keepdim=True))
+    return vectors * torch.where(largest < 0, -1.0, 1.0), values.flip(0)[:d].clamp(min=0).sqrt()
 
 
 class Beside:
@@ -228,12 +231,14 @@ class FeatureMap:
                 rows = rows.toarray()
         # One thread: the QR steps inside are small, and threads fighting for cores make them many times slower.
         with threadpool_limits(1, user_api="blas"):
-            options = {"n_iter": 4, "power_iteration_normalizer": "QR", "random_state": 0}
-            # Empty columns would change what is drawn for the others.
-            kept = np.flatnonzero((rows * rows).sum(axis=0))
-            _, s, vt = randomized_svd(rows if len(kept) == rows.shape[1] else rows[:, kept], d, **options)
+            options = {"n_iter": 4, "power_iteration_normalizer": "QR", "random_state": 0, "transpose": False}
+            # It begins with random numbers for each column: in an order of what they hold, not of their places.
+            length = np.asarray((rows * rows).sum(axis=0)).ravel()
+            order = np.argsort(length, kind="stable")
+            order = order[length[order] > 0]
+            _, s, vt = randomized_svd(rows[:, order], d, **options)
         vectors = np.zeros((rows.shape[1], len(s)), vt.dtype)
-        vectors[np.concatenate([at for at, _ in blocks])[kept]] = vt.T
+        vectors[np.concatenate([at for at, _ in blocks])[order]] = vt.T
         return vectors, s
 
     @property

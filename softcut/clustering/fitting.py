@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from softcut.clustering.consensus import by_size, merge
-from softcut.clustering.edges import edge_clusters, shares
+from softcut.clustering.edges import edge_clusters, numbers_of_merges, shares
 from softcut.clustering.model import LearnedModel, PlacedModel, signature, spread
 from softcut.clustering.networks import (
     Networks,
@@ -19,6 +19,7 @@ from softcut.clustering.networks import (
     make_batches,
     mean_agreement,
     nodes_per_step,
+    refuse_too_many,
     train_networks,
 )
 from softcut.clustering.prepare import (
@@ -110,6 +111,8 @@ def fit(whole: Graph, task: Task) -> Fitted:
 
 def _from_edges(graph: Graph, task: Task) -> Fitted:
     """Positions, groups, moves and merges; see :mod:`softcut.clustering.edges`."""
+    most, nodes = max(task.numbers), graph.num_nodes
+    refuse_too_many(most, nodes, 4 * nodes * most + numbers_of_merges(nodes, most, task.recipe), task.device)
     op = at_most_one(CSR.from_graph(graph, device=task.device))
     judge = Judge(graph.adjacency, device=task.device)
     at = task.comparing if len(task.numbers) > 1 else None

@@ -14,11 +14,13 @@ from softcut.clustering.edges import edge_clusters
 from softcut.clustering.kmeans import assign, kmeans_restarts
 from softcut.clustering.prepare import Prepared, Tell
 from softcut.clustering.recipe import Recipe
+from softcut.device import memory_of
 from softcut.errors import Detail, Note, ParameterError
 from softcut.graph import Graph
 from softcut.metrics import Evidence
 from softcut.metrics.features import presence
 from softcut.ops import CSR, Words, get_objective
+from softcut.tables.arrays import plural
 from softcut.training import (
     Parts,
     Progress,
@@ -31,6 +33,7 @@ from softcut.training import (
     train_in_batches,
 )
 
+_COPIES = 10  # of its assignments and tables that the training holds at a time, as measured
 _ROWS = 50_000  # rows that agreements are counted on
 _NO_WEIGHT = 1e-3  # a network with less is left out
 
@@ -158,13 +161,44 @@ def _affordable(prepared: Prepared, k: int, recipe: Recipe, tell: Tell, batches:
     """As many networks as the budget allows, and at least four (or as many as were asked for)."""
     n = max(1, prepared.nodes.here // (1 if batches is None else batches.parts.steps))
     device = prepared.device if batches is None else batches.device
-    most = max(recipe.least_networks, recipe.budget(device) // (n * (recipe.hidden + k)))
+    budget = recipe.budget(device)
+    # Many nodes take time; many clusters take tables of K^2 numbers, too, and there may be one network only.
+    least = min(recipe.least_networks, max(1, budget // (4 * k * k)))
+    most = max(least, budget // (n * (recipe.hidden + k)))
     if most < recipe.networks:
         each = "" if batches is None else " per step"
         each = each if prepared.nodes.here == prepared.nodes.count else " per process"
-        said = f"{most} networks instead of {recipe.networks}: {n:,} nodes{each}, to stay within memory and time."
-        tell(Detail("fewer_networks", said, networks=most, wanted=recipe.networks))
-    return min(recipe.networks, most)
+        said = (
+            f"{plural(most, 'network')} instead of {recipe.networks}: {n:,} nodes{each} in {k:,} clusters, "
+        )
+        kind = Note if most < min(recipe.least_networks, recipe.networks) else Detail
+        tell(
+            kind(
+                "fewer_networks",
+                said + "to stay within memory and time.",
+                networks=most,
+                wanted=recipe.networks,
+            )
+        )
+    count = min(recipe.networks, most)
+    refuse_too_many(k, n, numbers_of_training(n, k, count, recipe), device)
+    return count
+
+
+def numbers_of_training(nodes: int, k: int, networks: int, recipe: Recipe) -> int:
+    """About how many numbers a training holds at most: assignments and tables of clusters, with their gradients."""
+    return networks * (_COPIES * nodes * (recipe.hidden + k) + _COPIES * k * k)
+
+
+def refuse_too_many(k: int, nodes: int, numbers: int, device: torch.device) -> None:
+    """Refuse so many clusters before memory is taken that the device does not have."""
+    needed, there = 4 * numbers, memory_of(device)
+    if needed > there:
+        raise ParameterError(
+            f"n_clusters is {k:,}, which takes about {needed / 2**30:,.0f} GiB with {nodes:,} nodes, and there are "
+            f"{there / 2**30:,.0f} GiB of memory; ask for fewer clusters.",
+            argument="n_clusters",
+        )
 
 
 def _scales(distances: int, networks: int) -> list[int]:

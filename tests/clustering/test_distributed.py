@@ -198,7 +198,10 @@ def test_the_number_of_networks_follows_from_the_nodes_of_a_process(parts):
     few = trained(parts["default", 1], settings, 1)[0]
     more = trained(parts["default", 4], settings, 4)[0]
     assert (few.networks.net.replicas, more.networks.net.replicas) == (4, 8)
-    assert "8 networks instead of 24: 30 nodes per process, to stay within memory and time." in more.notes
+    assert (
+        "8 networks instead of 24: 30 nodes per process in 3 clusters, to stay within memory and time."
+        in more.notes
+    )
 
 
 # ------------------------------------------------------------------------- the pieces, and what is sent

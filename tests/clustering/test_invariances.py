@@ -7,6 +7,8 @@ import warnings
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from softcut import Graph, GraphClustering, MinCutClustering
 from softcut.clustering.distributed.part import partition
@@ -147,9 +149,76 @@ def test_constant_columns_change_nothing(kind):
 def test_the_order_of_columns_does_not_matter(kind):
     adjacency, x, _ = weighted_graph()
     x = x if kind == "numbers" else counts()
-    one, other = (
-        fitted(adjacency, x),
-        fitted(adjacency, x[:, np.random.default_rng(0).permutation(x.shape[1])]),
+    same(fitted(adjacency, x), fitted(adjacency, x[:, np.random.default_rng(0).permutation(x.shape[1])]))
+
+
+# ------------------------------------------------------------------------------------------ all of it, at random
+
+
+@st.composite
+def changed_graphs(draw):
+    """A graph with features, its number of clusters, and the same graph written in another way."""
+    nodes, k = draw(st.integers(40, 120)), draw(st.integers(2, 5))
+    seed, kind = (
+        draw(st.integers(0, 2**31)),
+        draw(st.sampled_from(["numbers", "positive", "words", "counts"])),
     )
-    assert one.verdict_ == other.verdict_ == "clear"
-    assert ari(one.labels_, other.labels_) >= 0.99
+    signals = {name: draw(st.floats(0.3, 1.0)) for name in ("edge_signal", "feature_signal")}
+    graph = attributed_communities(nodes, k, 8, draw(st.integers(20, 120)), **signals, seed=seed)
+    rng = np.random.default_rng(seed)
+    if draw(st.booleans()):
+        upper = sp.triu(graph.adjacency).tocoo()
+        upper.data = rng.lognormal(0, draw(st.floats(0.1, 2.0)), upper.nnz)
+        adjacency = sp.csr_array(upper + upper.T)
+    else:
+        adjacency = sp.csr_array(graph.adjacency, dtype=np.float64)
+    x = graph.x.toarray().astype(np.float64)
+    if kind == "counts":
+        x *= rng.integers(1, 5, x.shape)
+    if kind in ("numbers", "positive"):
+        width, far = draw(st.integers(2, 20)), draw(st.floats(0.5, 5.0))
+        x = far * rng.standard_normal((k, width))[graph.y] + rng.standard_normal((nodes, width))
+        x = x if kind == "numbers" else np.exp(x / far)
+    other = x.copy()
+    if kind in ("numbers", "positive"):
+        # Single precision keeps seven digits; a power of two keeps them all.
+        other *= (
+            2.0 ** rng.integers(-60, 60, x.shape[1])
+            if draw(st.booleans())
+            else 10 ** rng.uniform(-6, 6, x.shape[1])
+        )
+    else:
+        other *= draw(st.sampled_from([1.0, 0.01, 1e6, 2.0**80, 2.0**-80]))
+    constant = rng.choice([0.0, 0.0, 1.0, -3.0 if kind == "numbers" else 3.0, 1e6], draw(st.integers(0, 25)))
+    other = np.hstack([other, np.tile(constant, (nodes, 1))])
+    other = other[:, rng.permutation(other.shape[1])]
+    factor = draw(st.one_of(st.just(1.0), st.floats(-200, 200).map(lambda power: 10.0**power)))
+    return k, (adjacency, x), (factor * adjacency, other)
+
+
+def find_counterexamples(examples):
+    """How many random graphs had clear clusters; raises where another way of writing one changes them."""
+    clear = []
+
+    @settings(max_examples=examples, deadline=None, derandomize=True, database=None)
+    @given(changed_graphs())
+    def the_same_clusters(written):
+        k, one, other = written
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            first = GraphClustering(k).fit(*one)
+            if first.verdict_ == "clear":
+                clear.append(k)
+                assert ari(first.labels_, GraphClustering(k).fit(*other).labels_) >= 0.99
+
+    the_same_clusters()
+    return len(clear)
+
+
+def test_clear_clusters_are_the_same_in_any_way_of_writing():
+    assert find_counterexamples(6) > 0
+
+
+@pytest.mark.slow
+def test_500_graphs_have_the_same_clear_clusters_in_any_way_of_writing():
+    assert find_counterexamples(500) > 250

@@ -1,5 +1,7 @@
 """The steps of a fit: preparing, budgets, starts, judging, selection, merging, numbering; and training in batches."""
 
+import subprocess
+import sys
 from dataclasses import replace
 
 import numpy as np
@@ -12,7 +14,14 @@ from softcut.clustering import PAPER, Recipe, Replica
 from softcut.clustering.consensus import Consensus, merge
 from softcut.clustering.edges import edge_clusters
 from softcut.clustering.kmeans import assign, kmeans_restarts
-from softcut.clustering.networks import Networks, agreement, make_batches, nodes_per_step, train_networks
+from softcut.clustering.networks import (
+    Networks,
+    agreement,
+    make_batches,
+    nodes_per_step,
+    numbers_of_training,
+    train_networks,
+)
 from softcut.clustering.node_features import sample_rows
 from softcut.clustering.prepare import is_constant, prepare, silence_rule, silent_nodes
 from softcut.datasets import attributed_communities
@@ -93,15 +102,18 @@ def untrained(net, start=None):
     return TrainResult(np.zeros((1, net.replicas)), np.zeros((1, net.replicas)), 1, True, False)
 
 
+EACH = 120 * 19  # numbers of a network with 16 units and 3 clusters of 120 nodes
+
+
 @pytest.mark.parametrize(
-    ("budget", "count"), [(120 * 19 * 10, 10), (120 * 19 * 10 - 1, 9), (1, 4), (1 << 30, 12)]
+    ("budget", "count"), [(EACH * 10, 10), (EACH * 10 - 1, 9), (2 * 36, 2), (4 * 36, 4), (1 << 30, 12)]
 )
 def test_as_many_networks_as_the_budget_allows(prepared, budget, count):
     notes = []
     recipe = Recipe(networks=12, budget_cpu=budget)
     networks = train_networks(prepared, 3, recipe, 0, notes.append, trainer=untrained)
     assert networks.net.replicas == count
-    said = f"{count} networks instead of 12: 120 nodes, to stay within memory and time."
+    said = f"{count} networks instead of 12: 120 nodes in 3 clusters, to stay within memory and time."
     assert notes == ([said] if count < 12 else [])
     few = replace(recipe, networks=2)
     assert train_networks(prepared, 3, few, 0, notes.append, trainer=untrained).net.replicas == 2
@@ -384,7 +396,10 @@ def test_networks_are_budgeted_by_the_nodes_of_a_step(graph):
     recipe = Recipe(budget_cpu=60 * 19 * 5, networks=8, iterations=2)
     fitted = estimator(n_init=None, max_iter=None, batch_size=60, recipe=recipe).fit(graph)
     assert len(fitted.replicas_) == 5
-    assert "5 networks instead of 8: 60 nodes per step, to stay within memory and time." in fitted.notes_
+    assert (
+        "5 networks instead of 8: 60 nodes per step in 3 clusters, to stay within memory and time."
+        in fitted.notes_
+    )
 
 
 def test_parts_hold_every_node_once_with_its_words(graph):
@@ -408,3 +423,35 @@ def test_the_number_of_clusters_is_found_in_batches_too(graph):
     assert fitted.n_clusters_ == 3 and set(fitted.candidates_) == {2, 3}
     with pytest.raises(ParameterError, match="batch_size is for a single graph, not for 2; leave it out"):
         estimator(batch_size=100).fit([graph, graph])
+
+
+def test_many_clusters_are_noted_or_refused_before_memory_is_taken(prepared, monkeypatch):
+    notes = []
+    networks = train_networks(prepared, 60, Recipe(budget_cpu=4 * 60**2), 0, notes.append, trainer=untrained)
+    assert networks.net.replicas == 1
+    assert notes == ["1 network instead of 24: 120 nodes in 60 clusters, to stay within memory and time."]
+    monkeypatch.setattr("softcut.clustering.networks.memory_of", lambda device: 2.0**20)
+    small = attributed_communities(400, 3, seed=0)
+    for graph in (small, small.with_features(None)):
+        with pytest.raises(
+            ParameterError, match=r"n_clusters is 300, which takes about .* with 400 nodes"
+        ) as told:
+            GraphClustering(300).fit(graph)
+        assert told.value.argument == "n_clusters"
+
+
+def test_the_estimate_of_memory_is_about_what_a_fit_takes():
+    """Peak of a process with 1,000 clusters, beside one with 2."""
+
+    def peak(k):
+        code = (
+            "import resource, warnings; warnings.simplefilter('ignore'); import softcut as sc;"
+            "from softcut.datasets import attributed_communities as made;"
+            f"sc.GraphClustering({k}, n_init=4, max_iter=2).fit(made(1500, 3, seed=0));"
+            "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024)"
+        )
+        return int(
+            subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+        )
+
+    assert peak(1000) - peak(2) < 4 * numbers_of_training(1500, 1000, 4, Recipe())
