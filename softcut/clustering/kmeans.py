@@ -7,7 +7,6 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-
 _TABLE = (
     1 << 25
 )  # numbers of a table of restarts, clusters and points; further restarts wait for the next table
