@@ -29,7 +29,7 @@ from softcut.clustering.storage import pack, unpack
 from softcut.device import choose_device
 from softcut.errors import ModelFileError, Note, NotFittedError
 from softcut.graph import Graph
-from softcut.io.model_files import CLASSIFIER, read_model, what_it_is, write_model
+from softcut.io.model_files import CLASSIFIER, one_line, read_model, what_it_is, write_model
 from softcut.metrics import evidence
 from softcut.tables.arrays import as_array, warn_caller
 from softcut.tables.columns import FeatureOptions
@@ -342,8 +342,9 @@ class GraphClustering(
         except ModelFileError as error:
             raise ModelFileError(f"{path}: {error}") from None
         except (KeyError, TypeError, ValueError, RuntimeError, AttributeError, OverflowError) as error:
-            said = " ".join(str(error).split())  # PyTorch's are several lines
-            raise ModelFileError(f"{path}: the model is damaged or incomplete ({said}).") from error
+            raise ModelFileError(
+                f"{path}: the model is damaged or incomplete ({one_line(error)})."
+            ) from error
 
     # ---------------------------------------------------------------- details
 

@@ -141,6 +141,11 @@ def what_it_is(meta: dict[str, Any]) -> str:
     return f"a clustering of nodes ({name}), not a classifier of graphs: use it with softcut predict or {name}.load."
 
 
+def one_line(error: Exception) -> str:
+    """What an error says, in one line: PyTorch's are several."""
+    return " ".join(str(error).split())
+
+
 def _refuse_version(file: Path) -> NoReturn:
     raise ModelFileError(f"the model at {file} was written by another version of softcut; fit it again.")
 

@@ -25,7 +25,7 @@ from softcut.graph.collection import (
     hold_out,
     places_by_name,
 )
-from softcut.io.model_files import CLASSIFIER, FILE_FIELDS, read_model, what_it_is, write_model
+from softcut.io.model_files import CLASSIFIER, FILE_FIELDS, one_line, read_model, what_it_is, write_model
 from softcut.learning.experiment import (
     METHODS,
     ClassifierSettings,
@@ -324,8 +324,9 @@ class GraphClassification(ClassifierMixin, BaseEstimator):
             if json.dumps(model._described(), sort_keys=True) != json.dumps(read, sort_keys=True):
                 raise ValueError("a field is unknown or has a value of another type")
         except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError, RuntimeError) as error:
-            said = " ".join(str(error).split())  # PyTorch's are several lines
-            raise ModelFileError(f"{path}: the model is damaged or incomplete ({said}).") from error
+            raise ModelFileError(
+                f"{path}: the model is damaged or incomplete ({one_line(error)})."
+            ) from error
         try:
             choose_device(model.device)
         except ParameterError:

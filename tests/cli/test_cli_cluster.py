@@ -3,7 +3,6 @@
 import csv
 import html
 import json
-import os
 import re
 import shlex
 import sys
@@ -430,10 +429,3 @@ def test_encoding(done, refused, tmp_path):
         _, err = done("cluster", "g.csv", "-k", 2, "--encoding", "cp1251", "--no-plot")
     assert "encoding cp1251 (as asked for)" in err
     assert "Анна0" in labels("g-clusters")
-
-
-def test_a_file_name_that_is_not_utf_8(done):
-    name = os.fsdecode(b"caf\xe9.csv")
-    Path(name).write_text("a,b\nb,c\na,c\nc,d\nd,e\ne,f\nd,f\n")
-    done("cluster", name, "-k", 2, *QUICK[:4], "--out", "out", "--report")
-    assert json.loads(Path("out/metrics.json").read_text())["graph"].startswith("caf")

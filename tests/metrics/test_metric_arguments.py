@@ -9,7 +9,7 @@ import torch
 from helpers.refusals import refuses
 
 from softcut import metrics
-from softcut.errors import GraphError, ParameterError
+from softcut.errors import GraphError, ParameterError, SoftcutError
 from softcut.metrics import balance, clusters_used, evaluate, evidence, modularity, nmi
 
 PATH = np.array([[0, 1, 0, 0], [1, 0, 1, 0], [0, 1, 0, 1], [0, 0, 1, 0]])
@@ -39,10 +39,10 @@ LABELS = [0, 0, 1, 1]
 )
 def test_labels_that_cannot_be_compared(y, said):
     for score in (nmi, metrics.ari, metrics.homogeneity, metrics.completeness, metrics.matched_accuracy):
-        refuses(ParameterError, said, score, y, [0, 1])
-    refuses(ParameterError, said.replace("y ", "labels ", 1), nmi, [0, 1], y)
-    refuses(ParameterError, said.replace("y ", "labels ", 1), clusters_used, y)
-    refuses(ParameterError, said, evaluate, np.array([[0, 1], [1, 0]]), [0, 1], y)
+        refuses(SoftcutError, said, score, y, [0, 1])
+    refuses(SoftcutError, said.replace("y ", "labels ", 1), nmi, [0, 1], y)
+    refuses(SoftcutError, said.replace("y ", "labels ", 1), clusters_used, y)
+    refuses(SoftcutError, said, evaluate, np.array([[0, 1], [1, 0]]), [0, 1], y)
 
 
 def test_labels_of_every_kind_that_can():

@@ -281,6 +281,8 @@ def test_a_checkpoint_is_written_by_the_clock_and_another_file_is_refused(tmp_pa
     for look, every in ((path.exists, 3600), (lambda: torch.load(path, weights_only=True)["done"], 0)):
         told, saved = (lambda _, look=look: seen.append(look())), Checkpoint(path, every=every)
         run(Regressions([0]), 20, check_every=5, callback=told, checkpoint=saved)
+        assert torch.load(path, weights_only=True)["done"] == 20  # at the end, too
+        path.unlink()
     assert seen == [False] * 4 + [4, 9, 14, 19]
     path.write_bytes(b"oops")
     with pytest.raises(FileFormatError, match="move it away"):
