@@ -128,9 +128,7 @@ def test_rows_with_other_ids_are_refused():
         ([[0, 1], [1, 2]], ["7", "b", "c"]),
     ):
         for missing in ("error", "zero"):
-            said = (
-                "no id of column 'id' is a node; the ids are '007', '008', '009', the nodes '.*drop=\\['id'\\]"
-            )
+            said = "no id of column 'id' is a node; the ids are '007', '008', '009', the nodes '.*drop=\\['id'\\]"
             refuses(GraphError, said, made, ends, names, columns, missing)
     assert chosen(columns, ["0", "1", "2"], named=False) == (None, ["age"])  # nobody wrote these numbers
 
