@@ -351,8 +351,8 @@ def _attach(graph: Graph, features: Table | FeatureTable, options: ReadOptions, 
     if n > 100 * max(rows, 1000):  # before a name is made for each node
         raise FileFormatError(f"{features.label} has {rows} rows but {options.label} has {n} nodes.")
     with errors_of_files():
-        known, named = graph.node_names or [str(i) for i in range(n)], named or graph.node_names is not None
-        table = feature_table(features, options.features, known, named=named)
+        nodes, named = graph.node_names or [str(i) for i in range(n)], named or graph.node_names is not None
+        table = feature_table(features, options.features, nodes, named=named)
     if table.ids is None:
         if table.x.shape[0] != n:
             titles = (" (", Argument("features_header", True), " if row 1 holds titles)")
