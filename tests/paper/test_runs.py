@@ -3,8 +3,6 @@
 import hashlib
 import json
 import math
-import os
-import signal
 import subprocess
 import sys
 from types import SimpleNamespace
@@ -214,29 +212,54 @@ def test_two_runners_of_one_file_lose_nothing(tmp_path):
     assert len(Records(path).runs) == 101
 
 
+# Two runners at a time, forked so that PyTorch is loaded once, each killed when it has said so many runs are kept.
+KILLED = """
+import json, os, random, signal, sys
+from softcut.paper.runs import Records
+path, rounds = sys.argv[1], int(sys.argv[2])
+draw, promised = random.Random(0), {}
+for name in (f"{number}{side}" for number in range(rounds) for side in "ab"):
+    if name.endswith("a"):
+        started = {}
+        for side in "ab":
+            reading, writing = os.pipe()
+            child = os.fork()
+            if child == 0:
+                os.close(reading)
+                records = Records(path)
+                for seed in range(10_000):
+                    records.add([{"dataset": name[:-1] + side, "method": "m", "seed": seed, "settings": {}}])
+                    os.write(writing, b".")
+            os.close(writing)
+            started[side] = child, reading
+    child, reading = started[name[-1]]
+    said = 0
+    for _ in range(1 + draw.randrange(7)):
+        said += len(os.read(reading, 1))
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    promised[name] = said + len(os.read(reading, 10_000))
+print(json.dumps(promised))
+"""
+
+
 def kill_runners(folder, rounds):
-    """Two runners at a time, killed after as many runs as their number says; what they said was kept, is."""
-    path, promised = folder / "runs.json", 0
-    for number in range(rounds):
-        names = [f"{number}{side}" for side in "ab"]
-        for process, name in zip(runners(path, 10_000, names), names, strict=True):
-            assert process.stdout is not None
-            said = -1
-            for line in process.stdout:
-                said = int(line)
-                if said >= number % 7:
-                    os.kill(process.pid, signal.SIGKILL)
-            process.wait()
-            promised += said + 1
-            assert Records(path).missing(name, "m", range(said + 1), {}) == []
-    assert len(Records(path).runs) >= promised
-    Records(path).add([RUN])
+    """What two runners at a time said was kept before they were killed, is."""
+    path = folder / "runs.json"
+    words = [sys.executable, "-c", KILLED, str(path), str(rounds)]
+    promised = json.loads(subprocess.run(words, capture_output=True, check=True, timeout=250).stdout)
+    records = Records(path)
+    assert len(promised) == 2 * rounds and min(promised.values()) > 0
+    assert {name: records.missing(name, "m", range(count), {}) for name, count in promised.items()} == {
+        name: [] for name in promised
+    }
+    records.add([RUN])
     assert sorted(p.name for p in folder.iterdir()) == [".lock", "runs.json"]  # nothing half-written is left
 
 
 def test_finished_runs_survive_kill_9(tmp_path):
     (tmp_path / ".runs.json.abc.part").write_text("of a process that was killed")
-    kill_runners(tmp_path, 1)
+    kill_runners(tmp_path, 3)
 
 
 @pytest.mark.slow

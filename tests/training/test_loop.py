@@ -281,12 +281,29 @@ def test_a_checkpoint_is_written_by_the_clock_and_another_file_is_refused(tmp_pa
     for look, every in ((path.exists, 3600), (lambda: torch.load(path, weights_only=True)["done"], 0)):
         told, saved = (lambda _, look=look: seen.append(look())), Checkpoint(path, every=every)
         run(Regressions([0]), 20, check_every=5, callback=told, checkpoint=saved)
-        assert torch.load(path, weights_only=True)["done"] == 20  # at the end, too
+        assert torch.load(path, weights_only=True)["done"] == 20  # the end is saved, too
         path.unlink()
     assert seen == [False] * 4 + [4, 9, 14, 19]
     path.write_bytes(b"oops")
     with pytest.raises(FileFormatError, match="move it away"):
         run(Regressions([0]), 2, checkpoint=Checkpoint(path))
+
+
+@pytest.mark.parametrize("stop", [None, Patience(patience=2, watch="loss")], ids=["finished", "converged"])
+def test_a_training_that_has_ended_is_not_trained_again(tmp_path, stop):
+    def result(told):
+        task = Regressions(range(REPLICAS), validates=True)
+        saved = Checkpoint(tmp_path / "a.pt")
+        return run(task, 600, 3e-2, check_every=6, stop=stop, callback=told.append, checkpoint=saved), task
+
+    first, again = [], []
+    (ended, task), (resumed, same) = result(first), result(again)
+    assert len(first) > 1 and again == []
+    assert resumed.iterations == ended.iterations
+    assert resumed.converged == ended.converged == (stop is not None)
+    np.testing.assert_array_equal(resumed.history["mse"], ended.history["mse"])
+    for name, p in task.parameters.items():
+        assert torch.equal(same.parameters[name], p)
 
 
 @pytest.mark.parametrize(
