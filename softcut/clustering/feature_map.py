@@ -42,7 +42,7 @@ def _dense(x: Any) -> np.ndarray:
 def _in_range(values: np.ndarray) -> Any:
     """A power of two that brings values to about 1, so that their squares are finite."""
     most = float(np.abs(values).max(initial=0))
-    return values.dtype.type(2.0 ** -np.frexp(most)[1])
+    return np.float32(2.0 ** min(126, -int(np.frexp(most)[1])))
 
 
 def _unit_rows_array(x: Any) -> Any:
@@ -190,13 +190,11 @@ class FeatureMap:
             common[words] = constant_columns(x[:, words]) if n else False
             words &= ~common
             counted = sp.csr_array(x[:, words])
-            idf = counted.nnz and counted.data.min() == counted.data.max()
+            idf = counted.nnz > 0 and counted.data.min() == counted.data.max()
             if idf or common.any():
-                weight = np.ones(f, np.float32) if weight is None else weight
-                weight[common] = 0
-            if idf:
                 count = np.bincount(counted.indices, minlength=counted.shape[1])
-                weight[words] = np.log((1 + n) / (1 + count)) + 1
+                weight = np.ones(f, np.float32) if weight is None else weight
+                weight[common], weight[words] = 0, np.log((1 + n) / (1 + count)) + 1 if idf else 1
         raw = cls(np.zeros((f, 0), dtype=np.float32), kinds, weight, offset, recipe)
         d = min(recipe.components, n, f if weight is None else np.count_nonzero(weight))
         if d == 0:
@@ -237,9 +235,9 @@ class FeatureMap:
             order = np.argsort(length, kind="stable")
             order = order[length[order] > 0]
             _, s, vt = randomized_svd(rows[:, order], d, **options)
-        v = np.zeros((len(length), len(s)), vt.dtype)
-        v[np.concatenate([at for at, _ in blocks])[order]] = vt.T
-        return v, s
+        vectors = np.zeros((len(length), len(s)), vt.dtype)
+        vectors[np.concatenate([at for at, _ in blocks])[order]] = vt.T
+        return vectors, s
 
     @property
     def words(self) -> bool:
