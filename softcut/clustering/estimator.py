@@ -342,9 +342,7 @@ class GraphClustering(
         except ModelFileError as error:
             raise ModelFileError(f"{path}: {error}") from None
         except (KeyError, TypeError, ValueError, RuntimeError, AttributeError, OverflowError) as error:
-            raise ModelFileError(
-                f"{path}: the model is damaged or incomplete ({one_line(error)})."
-            ) from error
+            raise ModelFileError(f"{path}: damaged or incomplete ({one_line(error)}).") from error
 
     # ---------------------------------------------------------------- details
 

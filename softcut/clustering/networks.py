@@ -195,8 +195,8 @@ def refuse_too_many(k: int, nodes: int, numbers: int, device: torch.device) -> N
     needed, there = 4 * numbers, memory_of(device)
     if needed > there:
         raise ParameterError(
-            f"n_clusters is {k:,}, which takes about {needed / 2**30:,.0f} GiB with {nodes:,} nodes, and there are "
-            f"{there / 2**30:,.0f} GiB of memory; ask for fewer clusters.",
+            f"n_clusters is {k:,}, which takes about {needed / 2**30:.3g} GiB with {nodes:,} nodes, and there are "
+            f"{there / 2**30:.3g} GiB of memory; ask for fewer clusters.",
             argument="n_clusters",
         )
 

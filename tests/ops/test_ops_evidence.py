@@ -29,7 +29,7 @@ from softcut.ops import (
 )
 from softcut.ops.information import multinomial_complexity, word_gain, word_gains, word_price
 from softcut.ops.objectives import edge_count
-from softcut.tables.kinds import looks_like_words
+from softcut.tables.kinds import WORD, kinds_of_columns
 
 
 def exact_complexity(categories: int, n: int) -> float:
@@ -70,7 +70,8 @@ def test_on_hard_clusters_it_is_the_score_of_softcut_metrics(sample, seed):
     labels[:3] = [0, 1, 2]  # every cluster is used
     s, x, adj = torch.eye(3).double()[labels], presence(sample), sample.block()
     x = x[:, (x == 0).any(0)]  # the score leaves out what all nodes have
-    for words in (None, x) if x.shape[1] and looks_like_words(sp.csr_array(x.numpy())) else (None,):
+    kinds = kinds_of_columns(sp.csr_array(x.numpy()))
+    for words in (None, x) if x.shape[1] and (kinds == WORD).all() else (None,):
         # The score divides by the entropy of the sizes, the objective by its root.
         loss = evidence_loss(s, sample.edge_index, sample.edge_weight, words=words)
         features = () if words is None else (sp.csr_array(x.numpy()),)
