@@ -307,9 +307,7 @@ class GraphClustering(
     # ---------------------------------------------------------------- storage
 
     def save(self, path: str | Path) -> Path:
-        """Write the fitted model as ``<path>.safetensors``, which is returned; loading runs no code.
-
-        It replaces an older model in one step, and no other file.
+        """Write the model as ``<path>.safetensors``, which replaces an older model only; loading runs no code.
 
         >>> import softcut as sc, tempfile
         >>> from softcut.datasets import attributed_communities
