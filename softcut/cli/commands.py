@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import signal
 import socket
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any, cast
 
@@ -244,11 +246,24 @@ def serve(
         hosts = [f"{_HOST}:{taken}", f"localhost:{taken}"]
         app = create_app(jobs, hosts, max_upload * 1_000_000, n_init)
         server = uvicorn.Server(uvicorn.Config(app, log_level="warning", access_log=False))
-        hang_up = getattr(signal, "SIGHUP", None)  # the terminal is closed: as Ctrl-C, but not under nohup
-        if hang_up is not None and signal.getsignal(hang_up) is not signal.SIG_IGN:
-            signal.signal(hang_up, server.handle_exit)
         out.print(f"softcut serves http://{_HOST}:{taken} (Ctrl-C ends it)", markup=False, soft_wrap=True)
         try:
-            server.run(sockets=[listener])
+            with _ended_by_hang_up(server):
+                server.run(sockets=[listener])
         except KeyboardInterrupt:
             out.print("Ended.")
+
+
+@contextlib.contextmanager
+def _ended_by_hang_up(server: Any) -> Iterator[None]:
+    """A terminal that is closed ends the server as Ctrl-C does; not under nohup."""
+    hang_up = getattr(signal, "SIGHUP", None)  # not on Windows
+    before = signal.SIG_IGN if hang_up is None else signal.getsignal(hang_up)
+    if hang_up is None or before is signal.SIG_IGN:
+        yield
+        return
+    signal.signal(hang_up, server.handle_exit)
+    try:
+        yield
+    finally:
+        signal.signal(hang_up, before)

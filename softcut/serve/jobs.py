@@ -152,19 +152,22 @@ def _own_folder() -> tuple[Path, contextlib.ExitStack]:
     """A new folder, and what holds it: its lock says that a server lives, and ends with the process in any case."""
     while True:
         folder, held = Path(tempfile.mkdtemp(prefix=_PREFIX)), contextlib.ExitStack()
-        if _locked(folder, held) and folder.exists():  # another server may have swept it before it was locked
+        _locked(
+            folder, held, wait=True
+        )  # without locks, as on some file systems, no other server sweeps either
+        if folder.exists():  # another server may have swept it before it was locked
             return folder, held
         held.close()
 
 
-def _locked(folder: Path, held: contextlib.ExitStack) -> bool:
-    """Lock a folder of this user until `held` is closed; False where another process holds it."""
+def _locked(folder: Path, held: contextlib.ExitStack, wait: bool = False) -> bool:
+    """Lock a folder of this user until `held` is closed; False where it cannot be, or another process holds it."""
     if fcntl is None:
-        return True
+        return False
     try:
         handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
         held.callback(os.close, handle)
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(handle, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
     except OSError:
         return False
     return os.fstat(handle).st_uid == os.geteuid()
@@ -172,7 +175,7 @@ def _locked(folder: Path, held: contextlib.ExitStack) -> bool:
 
 def _sweep() -> None:
     """Remove the folders of servers that were killed."""
-    for folder in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*") if fcntl is not None else ():
+    for folder in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
         with contextlib.ExitStack() as held:
             if _locked(folder, held):
                 shutil.rmtree(folder, ignore_errors=True)

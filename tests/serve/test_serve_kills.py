@@ -125,3 +125,14 @@ def test_folders_of_dead_servers_are_swept_and_those_of_living_ones_are_not(tmp_
             assert not dead.exists() and other.exists() and upload.exists()
             assert link.is_symlink() and (kept / "job").exists()
     assert sorted(path.name for path in tmp_path.iterdir()) == ["kept", "other", "softcut-serve-link"]
+
+
+def test_a_file_system_without_locks_is_never_swept(tmp_path, monkeypatch):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    monkeypatch.setattr("multiprocessing.forkserver.ensure_running", Mock())
+    monkeypatch.setattr("fcntl.flock", Mock(side_effect=OSError("no locks available")))
+    with Jobs() as one:
+        upload = one.new_folder()
+        with Jobs() as other:
+            assert other.new_folder().exists() and upload.exists()
+    assert not list(tmp_path.iterdir())
