@@ -170,7 +170,8 @@ def test_a_node_that_had_no_edges_follows_its_neighbours_once_it_has_some():
 
 def test_another_graph_without_features_is_refused():
     other = attributed_communities(n_nodes=90, n_clusters=3, n_features=0, seed=5)
-    weighted = sc.Graph.from_scipy(sp.csr_array(BARE.adjacency * 2.0))
+    heavy = sp.diags_array(np.linspace(1, 2, BARE.num_nodes))
+    weighted = sc.Graph.from_scipy(sp.csr_array(heavy @ BARE.adjacency @ heavy))
     larger = with_isolated(BARE, 1)
     strangers = named(other, [f"other{i}" for i in range(90)])
     for case, graphs in (
@@ -190,6 +191,7 @@ def test_another_graph_without_features_is_refused():
             )
     _, est = fitted("no features, named")
     np.testing.assert_array_equal(est.predict(BARE), est.labels_)  # the same graph without its names
+    np.testing.assert_array_equal(est.predict(BARE.adjacency * 2.0), est.labels_)  # in another unit
     np.testing.assert_array_equal(est.predict(named(BARE, strangers.node_names)), est.labels_)
 
 
