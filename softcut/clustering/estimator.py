@@ -340,7 +340,7 @@ class GraphClustering(
         except ModelFileError as error:
             raise ModelFileError(f"{path}: {error}") from None
         except (KeyError, TypeError, ValueError, RuntimeError, AttributeError, OverflowError) as error:
-            raise ModelFileError(f"{path}: damaged or incomplete ({one_line(error)}).") from error
+            raise ModelFileError(f"{path} is damaged or incomplete ({one_line(error)}).") from error
 
     # ---------------------------------------------------------------- details
 

@@ -324,7 +324,7 @@ class GraphClassification(ClassifierMixin, BaseEstimator):
             if json.dumps(model._described(), sort_keys=True) != json.dumps(read, sort_keys=True):
                 raise ValueError("a field is unknown or has a value of another type")
         except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError, RuntimeError) as error:
-            raise ModelFileError(f"{path}: damaged or incomplete ({one_line(error)}).") from error
+            raise ModelFileError(f"{path} is damaged or incomplete ({one_line(error)}).") from error
         try:
             choose_device(model.device)
         except ParameterError:
