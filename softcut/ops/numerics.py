@@ -65,7 +65,7 @@ def inverse_sqrt(degree: Tensor) -> Tensor:
     """
     positive = degree > 0
     safe = torch.where(positive, degree, 1.0)
-    if (degree.requires_grad or is_wrapped(degree)) and degree.numel():
+    if (degree.requires_grad or is_wrapped(degree)) and degree.numel() > 0:
         floor = degree.detach().amax(-1, keepdim=True) * torch.finfo(degree.dtype).eps ** 2
         safe = torch.maximum(safe, floor)
     return torch.where(positive, safe.rsqrt(), 0.0)
