@@ -86,7 +86,10 @@ is_exporting: Callable[[], bool] = getattr(torch.compiler, "is_exporting", torch
 def known_size(t: Tensor) -> int:
     """A whole number that is 0 or more, and which an exported program finds out when it runs."""
     size = t.item()  # not int(t), which would ask for the number now
-    torch._check(size >= 0)
+    if hasattr(torch.compiler, "is_exporting"):
+        torch._check(size >= 0)
+    else:  # PyTorch 2.6 has to be told that it is the size of a tensor
+        torch._check_is_size(size)
     return size  # type: ignore[return-value]
 
 

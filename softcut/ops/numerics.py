@@ -70,11 +70,10 @@ def inverse_sqrt(degree: Tensor) -> Tensor:
     """
     positive = above_zero(degree)
     safe = torch.where(positive, degree, 1.0)
-    if (degree.requires_grad or is_wrapped(degree)) and degree.numel():
+    if (degree.requires_grad or is_wrapped(degree)) and degree.numel() > 0:
         known = degree.detach()  # NaN in one graph is not the largest of the others
-        floor = (
-            torch.where(known.isnan(), 0.0, known).amax(-1, keepdim=True) * torch.finfo(degree.dtype).eps ** 2
-        )
+        known = torch.where(known.isnan(), 0.0, known)
+        floor = known.amax(-1, keepdim=True) * torch.finfo(degree.dtype).eps ** 2
         safe = torch.maximum(safe, floor)
     return torch.where(positive, safe.rsqrt(), 0.0)
 
