@@ -10,9 +10,16 @@ True
 from __future__ import annotations
 
 import importlib
+import os
+import sys
 from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
+
+# Threads that wait for others should sleep: spinning ones make a fit on a busy machine many times slower. Read when
+# torch is loaded; set it yourself to choose otherwise.
+if "torch" not in sys.modules:
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 # Imported on first use, so that `import softcut` stays quick.
 _PUBLIC = {

@@ -11,9 +11,7 @@ import importlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from types import ModuleType
-from typing import Any, Self
-
-from sklearn.exceptions import NotFittedError as _SklearnNotFittedError
+from typing import TYPE_CHECKING, Any, Self
 
 __all__ = [
     "Argument",
@@ -156,8 +154,21 @@ class ModelFileError(SoftcutError, ValueError):
     """A saved model that cannot be read."""
 
 
-class NotFittedError(SoftcutError, _SklearnNotFittedError):
-    """A method that needs a fitted estimator was called before ``fit``."""
+if TYPE_CHECKING:
+
+    class NotFittedError(SoftcutError, ValueError, AttributeError):
+        """A method that needs a fitted estimator was called before ``fit``."""
+
+
+def __getattr__(name: str) -> Any:
+    """NotFittedError is made when first asked for: importing scikit-learn takes longer than many commands."""
+    if name != "NotFittedError":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from sklearn.exceptions import NotFittedError as OfSklearn
+
+    about = {"__doc__": "A method that needs a fitted estimator was called before ``fit``.", "__module__": __name__}
+    globals()[name] = type(name, (SoftcutError, OfSklearn), about)
+    return globals()[name]
 
 
 def require(module: str, extra: str, purpose: str) -> ModuleType:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import importlib.util
-import os
 import sys
 
 __all__ = ["main"]
@@ -34,8 +33,6 @@ def _open_streams() -> None:
 
 
 def _run() -> int:
-    # Threads that wait should sleep: spinning ones slow a shared machine down many times. Read when torch is loaded.
-    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     for package in ("typer", "rich"):
         if importlib.util.find_spec(package) is None:
             print(

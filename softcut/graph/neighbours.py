@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.neighbors import NearestNeighbors
 
 from softcut.errors import GraphError
 from softcut.tables.kinds import kinds_of_columns
@@ -32,6 +31,8 @@ def neighbour_graph(x: Any, n_neighbors: int, kinds: np.ndarray | None = None) -
     >>> neighbour_graph(np.array([[0.0], [1.0], [5.0]]), 1).toarray().tolist()
     [[0.0, 1.0, 0.0], [1.0, 0.0, 1.0], [0.0, 1.0, 0.0]]
     """
+    from sklearn.neighbors import NearestNeighbors  # takes a while
+
     rows = scaled_rows(x, kinds_of_columns(x) if kinds is None else kinds)
     near = NearestNeighbors(n_neighbors=check_neighbors(n_neighbors, x.shape[0])).fit(rows)
     directed = sp.csr_array(near.kneighbors_graph(mode="connectivity"))
