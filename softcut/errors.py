@@ -166,7 +166,10 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from sklearn.exceptions import NotFittedError as OfSklearn
 
-    about = {"__doc__": "A method that needs a fitted estimator was called before ``fit``.", "__module__": __name__}
+    about = {
+        "__doc__": "A method that needs a fitted estimator was called before ``fit``.",
+        "__module__": __name__,
+    }
     globals()[name] = type(name, (SoftcutError, OfSklearn), about)
     return globals()[name]
 

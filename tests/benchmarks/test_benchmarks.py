@@ -25,7 +25,7 @@ SMALL = {
 SLOW = {
     "billion": "--nodes 2000 --edges 10000 --iterations 3 --device cpu --out OUT",
     "collapse": "--nodes 150 --replicas 4 --out OUT",
-    "fit_cost": "--against . --graph generated --nodes 500 --runs 1 --out OUT",
+    "everyday": "--against . --what fits --graph 300 --runs 1 --out OUT",
     "generated": "--out OUT",
     "large_files": "--lines 500 --kinds names --folder FOLDER --out OUT",
     "minibatch": "--only planted --scale 0.01 --parts random --replicas 4 --out OUT",
