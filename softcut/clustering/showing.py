@@ -29,8 +29,8 @@ class ShowsClusters:
         >>> summary = sc.GraphClustering(n_clusters=3, random_state=0).fit(graph).summary()
         >>> print(summary.heading)
         The clusters are clear. 200 nodes in 3 clusters.
-        >>> summary.to_frame()["size"].sum()
-        np.int64(200)
+        >>> int(summary.to_frame()["size"].sum())
+        200
 
         Parameters
         ----------

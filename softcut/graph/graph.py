@@ -114,8 +114,8 @@ class Graph(GraphSources):
         edge with equal weights make the same graph. Otherwise edges that are given several times add up, in either
         direction, and each of them counts 1 where there are no weights. Edges of weight zero are dropped.
 
-        >>> Graph.from_edges([(0, 1), (1, 0), (0, 1), (1, 2)], directed=False).adjacency[0, 1]
-        np.float64(3.0)
+        >>> float(Graph.from_edges([(0, 1), (1, 0), (0, 1), (1, 2)], directed=False).adjacency[0, 1])
+        3.0
 
         Parameters
         ----------

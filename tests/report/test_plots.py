@@ -123,7 +123,10 @@ def test_whole_pictures(figures, monkeypatch):
     places = np.array([[0, 0], [1, 0], [0, 1], [3, 0], [3, 1], [4, 0.5], [9, 9]])
     names = ["ann", "bob", "x" * 30, "$d$", "e" * 18, "f", "g"]
     graph = Graph.from_edges(np.array(edges).T, edge_weight=[1.0] * 7 + [5.25], x=places, node_names=names)
-    plot_clustering("a.png", graph, np.array([0, 0, 0, 1, 1, 1, 4]), title="people")  # two clusters are empty
+    labels = np.array([0, 0, 0, 1, 1, 1, 4])  # two clusters are empty
+    plot_clustering(
+        "a.png", graph, labels, title="people", position=(0, 1)
+    )  # no layout of networkx, whose versions differ
     plot_clustering("a.png", Graph.from_edges(np.zeros((2, 0), int), x=[[1.0, 2.0]]), np.zeros(1, int))
     # More clusters than can be followed: 22, of two nodes and of one, and weights of many sizes.
     first, second = np.triu_indices(41, 1)
