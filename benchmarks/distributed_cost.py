@@ -189,7 +189,7 @@ def compared(n: int, halo: int, degree: int, columns: int, k: int, hidden: int, 
         device=device,
     )
     start = Start(torch.zeros(replicas, n, dtype=torch.long), torch.full((replicas, k), n / k))
-    task = PartTask(net, prepared, np.arange(n), Recipe().training(n, device), Echo(), start)
+    task = PartTask(net, prepared, np.arange(n), Recipe().training(device), Echo(), start)
 
     def step() -> None:
         torch.stack(list(task.step().values())).sum().backward()

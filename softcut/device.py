@@ -1,14 +1,20 @@
-"""Which device computes."""
+"""Which device computes, and with how many threads."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from softcut.errors import ParameterError
 
 if TYPE_CHECKING:
     import torch
+
+# With fewer numbers (rows x networks x units) in a training, one thread is as fast as two: waking the others at every
+# operation costs what they save, and more beside other jobs.
+_ONE_THREAD = 1 << 21
 
 
 def choose_device(name: str | torch.device) -> torch.device:
@@ -46,3 +52,42 @@ def memory_of(device: torch.device) -> float:
     if "SC_PHYS_PAGES" not in names or "SC_PAGE_SIZE" not in names:
         return float("inf")
     return float(os.sysconf("SC_PHYS_PAGES")) * os.sysconf("SC_PAGE_SIZE")
+
+
+@contextmanager
+def threads_for(numbers: int, device: torch.device) -> Iterator[None]:
+    """One thread while a CPU works on a few numbers; as many as before for the rest.
+
+    >>> import torch
+    >>> with threads_for(1000, torch.device("cpu")):
+    ...     torch.get_num_threads()
+    1
+    """
+    import torch
+
+    before = torch.get_num_threads()
+    with _threads(1 if numbers < _ONE_THREAD and device.type == "cpu" else before):
+        yield
+
+
+@contextmanager
+def shared_threads(jobs: int) -> Iterator[None]:
+    """The threads of single operations, shared between jobs that run side by side."""
+    import torch
+
+    with _threads(max(1, torch.get_num_threads() // jobs)):
+        yield
+
+
+@contextmanager
+def _threads(wanted: int) -> Iterator[None]:
+    import torch
+
+    before = torch.get_num_threads()
+    if wanted != before:
+        torch.set_num_threads(wanted)
+    try:
+        yield
+    finally:
+        if wanted != before:
+            torch.set_num_threads(before)

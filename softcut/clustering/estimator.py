@@ -400,7 +400,7 @@ class GraphClustering(
     def _tell_progress(self, progress: Progress) -> None:
         for callback in self.callbacks or ():
             callback(progress)
-        if self.verbose and (progress.iteration % 25 == 0 or progress.iteration == progress.iterations):
+        if self.verbose:
             print(
                 f"iteration {progress.iteration} of at most {progress.iterations}: mean loss "
                 f"{progress.cut.mean():.4f}, mean orthogonality loss {progress.ortho.mean():.4f}"

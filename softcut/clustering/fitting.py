@@ -34,15 +34,16 @@ from softcut.clustering.prepare import (
     without,
 )
 from softcut.clustering.recipe import Recipe
+from softcut.device import threads_for
 from softcut.errors import Detail, Note
 from softcut.graph import Graph
 from softcut.metrics import Evidence, Judge
 from softcut.ops import CSR
 from softcut.training import Progress
 
-Candidate = dict[
-    str, float
-]  # of a number of clusters: "score", "structure", "agreement", "description_length"
+# What speaks for a number of clusters, and how long the networks were trained that say so (0: there were none).
+CANDIDATE = ("score", "structure", "agreement", "description_length", "iterations")
+Candidate = dict[str, float]
 
 
 @dataclass(frozen=True)
@@ -78,6 +79,12 @@ class Fitted:
 
 def fit(whole: Graph, task: Task) -> Fitted:
     """Cluster a graph, or several as one batch."""
+    recipe, k = task.recipe, max(task.numbers)
+    with threads_for(whole.num_nodes * recipe.networks * (recipe.hidden + k), task.device):
+        return _fit(whole, task)
+
+
+def _fit(whole: Graph, task: Task) -> Fitted:
     whole = (
         whole.in_mean_weights()
     )  # a node counts as one edge beside its neighbours: the unit must not matter
@@ -147,20 +154,26 @@ def _from_networks(graph: Graph, rule: str, task: Task) -> Fitted:
         every = edge_clusters(prepared.adjacency, task.numbers, seed, recipe, quick=True)
         edge_labels = {k: labels[:, 0] for k, labels in every.items()}
     few = replace(recipe, networks=min(recipe.trial_networks, max(2, recipe.networks)))
+    quick = replace(few, iterations=min(recipe.trial_iterations, recipe.iterations), start_restarts=1)
 
-    def judged(k: int) -> Candidate:
+    def judged(k: int, trial: Recipe) -> Candidate:
         """What speaks for K, from a few networks; what they note is not told."""
         task.comparing(k)
-        trial = train_networks(
-            prepared, k, few, seed, lambda note: None, batches=batches, edge_labels=edge_labels.get(k)
+        networks = train_networks(
+            prepared, k, trial, seed, lambda note: None, batches=batches, edge_labels=edge_labels.get(k)
         )
-        full = trial.full  # networks that lost clusters agree easily: they do not count
+        full = networks.full  # networks that lost clusters agree easily: they do not count
         if len(full) < 2:
-            return {"score": 0.0, "structure": 0.0, "agreement": 0.0, "description_length": 0.0}
-        labels, ari = trial.s[:, full].argmax(-1), trial.ari[full][:, full]
-        return candidate(prepared.judge, labels, k, trial.evidence[full], ari, recipe.width)
+            return dict.fromkeys(CANDIDATE, 0.0) | {"iterations": float(trial.iterations)}
+        labels, ari = networks.s[:, full].argmax(-1), networks.ari[full][:, full]
+        said = candidate(prepared.judge, labels, k, networks.evidence[full], ari, recipe.width)
+        return said | {"iterations": float(trial.iterations)}
 
-    k, candidates = choose(task.numbers, judged, recipe, task.may_be_one, tell)
+    numbers, seen = task.numbers, {}
+    if len(numbers) > recipe.last_numbers:  # few iterations show which numbers need no more
+        seen = {k: judged(k, quick) for k in numbers}
+        numbers = tuple(sorted(sorted(numbers, key=lambda k: (-seen[k]["score"], k))[: recipe.last_numbers]))
+    k, candidates = choose(numbers, lambda k: judged(k, few), recipe, task.may_be_one, tell, seen)
     networks = train_networks(
         prepared, k, recipe, seed, tell, task.callback, batches=batches, edge_labels=edge_labels.get(k)
     )
@@ -199,6 +212,7 @@ def candidate(
         "structure": float(judge(labels[:, best].contiguous(), k).structure),
         "agreement": agreement,
         "description_length": float(evidence.description_length[best]),
+        "iterations": 0.0,
     }
 
 
@@ -208,15 +222,18 @@ def choose(
     recipe: Recipe,
     may_be_one: bool,
     tell: Tell,
+    seen: Mapping[int, Candidate] | None = None,
 ) -> tuple[int, dict[int, Candidate]]:
-    """The number with the highest score, and what speaks for each; a single number is not judged.
+    """The one of `numbers` with the highest score, and what speaks for each; a single number is not judged.
 
-    If `may_be_one`, the answer is 1 where no number explains more than it costs.
+    If `may_be_one`, the answer is 1 where no number explains more than it costs. `seen` is what spoke for all numbers
+    when `numbers` were picked out of them.
     """
     if len(numbers) == 1:
         return numbers[0], {}
     candidates = {k: judge(k) for k in numbers}
     k = max(candidates, key=lambda c: (candidates[c]["score"], -c))
+    candidates = dict(sorted({**(seen or {}), **candidates}.items()))
     first, last = min(candidates), max(candidates)
     best = candidates[k]["score"]
     others: list[int] = []

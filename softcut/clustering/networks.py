@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +15,7 @@ from softcut.clustering.edges import edge_clusters
 from softcut.clustering.kmeans import assign, kmeans_restarts
 from softcut.clustering.prepare import Prepared, Tell
 from softcut.clustering.recipe import Recipe
-from softcut.device import memory_of
+from softcut.device import memory_of, shared_threads
 from softcut.errors import Detail, Note, ParameterError
 from softcut.graph import Graph
 from softcut.metrics import Evidence
@@ -120,7 +121,7 @@ def train_networks(
     seeds = replica_seeds(seed, count)
     net = ReplicaNet(inputs.in_channels, k, seeds, recipe.hidden, inputs.terms, scales=scales, dtype=dtype)
     net = net.to(prepared.device)
-    settings = recipe.training(prepared.nodes.count, prepared.device if batches is None else batches.device)
+    settings = recipe.training(prepared.device if batches is None else batches.device)
     options: dict[str, Any] = {"adjacency": prepared.adjacency}
     options |= {} if start is None else {"start": start.labels, "sizes": start.sizes}
     if trainer is not None:
@@ -215,30 +216,47 @@ def _starts(
     large = nodes.count > recipe.large
     tries = recipe.large_restarts if large else recipe.start_restarts
     share = recipe.edge_starts if not large and k > 1 and prepared.one_graph else 0.0
-    if share > 0 and edge_labels is None:
-        assert isinstance(prepared.adjacency, CSR)
-        edge_labels = edge_clusters(prepared.adjacency, [k], seed, recipe, quick=True)[k][:, 0]
+    groups = [(scale, len(list(members))) for scale, members in itertools.groupby(scales)]
+    # Networks of each distance that begin from their features; the others, at least one of two, from the edges.
+    counts = [each - max(round(share * each), int(share > 0 and each > 1)) for _, each in groups]
+    rows = {
+        scale: nodes.sample(z[scale], recipe.start_sample if large else recipe.large) for scale, _ in groups
+    }
+
+    def centres(scale: int, count: int) -> Tensor:
+        return _best_centres(rows[scale], k, count, tries, recipe, seed + scale)
+
+    with shared_threads(2), ThreadPoolExecutor(2) as pool:  # two at a time: none of them keeps two cores busy
+        if share > 0 and edge_labels is None:
+            assert isinstance(prepared.adjacency, CSR)
+            op = prepared.adjacency.to("cpu")  # steps of a few nodes each, for which a GPU takes longer
+            of_edges = pool.submit(edge_clusters, op, [k], seed, recipe, quick=True)
+        jobs = [
+            pool.submit(centres, scale, n) if n else None
+            for (scale, _), n in zip(groups, counts, strict=True)
+        ]
+        if share > 0 and edge_labels is None:
+            edge_labels = of_edges.result()[k][:, 0].to(z.device)
     labels = []
-    for scale, members in itertools.groupby(scales):
-        each = len(list(members))
-        # So many of them begin from their features, the others from the edges: at least one, where there are two.
-        count = each - max(round(share * each), int(share > 0 and each > 1))
+    for (scale, each), count, job in zip(groups, counts, jobs, strict=True):
         if edge_labels is not None:
             labels.append(edge_labels.expand(each - count, -1))
-        if count == 0:
-            continue
-        rows = nodes.sample(z[scale], recipe.start_sample if large else recipe.large)
-        least = recipe.least * len(rows) / k
-        nearest, centres = kmeans_restarts(
-            rows, k, tries * count, max_iter=recipe.start_rounds, least=least, random_state=seed + scale
-        )
-        own = centres.gather(1, nearest.unsqueeze(-1).expand(-1, -1, rows.shape[1]))
-        error = (rows - own).square().sum((1, 2))
-        better = error.view(count, tries).argmin(1) + tries * torch.arange(count, device=rows.device)
-        labels.append(assign(z[scale], nodes.agreed(centres[better])))
+        if job is not None:
+            labels.append(assign(z[scale], nodes.agreed(job.result())))
     start = torch.cat(labels)
     sizes = torch.stack([torch.bincount(row, minlength=k) for row in start])
     return Start(start, nodes.total(sizes).to(z.dtype).clamp(min=recipe.least * nodes.count / k))
+
+
+def _best_centres(rows: Tensor, k: int, count: int, tries: int, recipe: Recipe, seed: int) -> Tensor:
+    """Centres [count, K, F] of k-means of rows [n, F], each the better one of `tries`."""
+    least = recipe.least * len(rows) / k
+    nearest, centres = kmeans_restarts(
+        rows, k, tries * count, max_iter=recipe.start_rounds, least=least, random_state=seed
+    )
+    own = centres.gather(1, nearest.unsqueeze(-1).expand(-1, -1, rows.shape[1]))
+    error = (rows - own).square().sum((1, 2))
+    return centres[error.view(count, tries).argmin(1) + tries * torch.arange(count, device=rows.device)]
 
 
 # ------------------------------------------------------------------------------------------------ mini-batches

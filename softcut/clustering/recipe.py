@@ -99,8 +99,9 @@ class Recipe:
     objective: str = "evidence"  # see softcut.ops.objectives
     iterations: int = 50  # the evidence hardly rises after these
     learning_rate: float = 0.04
-    tolerance: float | None = 1e-3  # a network has converged that improved by less ...
-    patience: int = 50  # ... in so many iterations
+    # A network stops when its loss improved by less than this share of it within `patience` iterations; None: never.
+    tolerance: float | None = 2e-3
+    patience: int = 10
     temperature: float = 1.0  # of the softmax
     start: str = "clusters"  # of the features at their distance or of the edges; "random": networks learn nothing first
     start_iterations: int = 10  # enough to begin near them, few enough to leave a bad start
@@ -136,18 +137,18 @@ class Recipe:
     # ---- choose the number of clusters, and say what was found (fitting.py, estimator.py)
     auto: tuple[int, ...] = tuple(range(2, 13))  # the numbers that n_clusters="auto" compares
     trial_networks: int = 12  # for each number: two for each distance
+    trial_iterations: int = 5  # of these networks at first: scores hardly change their order later
+    last_numbers: int = 3  # the best numbers then, whose networks are trained to their end
     supported: float = 0.5  # a peak of the curve with this share of the highest score is worth a note
     clear: float = 1.5  # from this structure on the verdict is "clear"; docs/images/structure.png shows why
     low_agreement: float = 0.1  # below this mean adjusted Rand index between networks a fit warns
 
     # ---- large graphs: what is left out (a note of the fit says so)
     # Nodes above which all that is learned before and after the training is learned from a sample of this many nodes,
-    # features are propagated in single precision, no network begins from the edges, and networks stop one by one.
+    # features are propagated in single precision, and no network begins from the edges.
     large: int = 50_000
     start_sample: int = 20_000  # nodes that k-means of the starts see there
     large_restarts: int = 5  # k-means for each start there: networks are few, and a sample costs little
-    large_patience: int = 10  # iterations after which a network there stops that improved by less ...
-    large_tolerance: float = 2e-3  # ... than this share of its loss
     finalists: int = 4  # starts of the consensus that are run to their end there
     # Numbers that the training of all networks holds at a time, N R (H + K): what 2 cores, or one GPU, do in seconds.
     budget_cpu: int = 1 << 24
@@ -180,9 +181,10 @@ class Recipe:
         """Numbers that a training may hold on a device."""
         return self.budget_cuda if device.type == "cuda" else self.budget_cpu
 
-    def training(self, nodes: int, device: torch.device) -> TrainSettings:
-        """How the networks of a graph with so many nodes are trained."""
-        settings = TrainSettings(
+    def training(self, device: torch.device) -> TrainSettings:
+        """How the networks are trained."""
+        often = 20 if device.type == "cuda" else 5  # a GPU records the step again when networks leave
+        return TrainSettings(
             iterations=self.iterations,
             lr=self.learning_rate,
             temperature=self.temperature,
@@ -191,14 +193,7 @@ class Recipe:
             start=self.start_iterations,
             tolerance=self.tolerance,
             patience=self.patience,
-        )
-        if nodes <= self.large or self.tolerance is None:
-            return settings
-        return replace(
-            settings,
-            tolerance=self.large_tolerance,
-            patience=self.large_patience,
-            check_every=20 if device.type == "cuda" else 5,  # a GPU records the step again when some leave
+            check_every=25 if self.tolerance is None else often,
             one_by_one=True,
         )
 

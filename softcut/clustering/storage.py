@@ -23,6 +23,7 @@ from torch import Tensor
 from softcut.clustering.arguments import LIMITS
 from softcut.clustering.consensus import Consensus, Refiner
 from softcut.clustering.feature_map import FeatureMap
+from softcut.clustering.fitting import CANDIDATE
 from softcut.clustering.model import LearnedModel, PlacedModel, labels_of
 from softcut.clustering.networks import Replica
 from softcut.clustering.prepare import Encoder
@@ -41,7 +42,6 @@ _FITTED = {
     **{"agreement_": float, "converged_": bool, "interrupted_": bool, "fit_seconds_": float},
 }
 _NOTES = {"Note": Note, "Detail": Detail}  # kept with code and text, without values
-_CANDIDATE = ("score", "structure", "agreement", "description_length")
 _ARRAYS = ("matrix", "kinds", "weight", "offset")  # of the projection of features
 _WHOLE = {"labels": -1, "encoder.kinds": 0}  # tensors of integers, and the least they hold
 # Tensors of double precision; the other numbers are single.
@@ -165,7 +165,7 @@ def unpack(cls: type, tensors: dict[str, Tensor], meta: Mapping[str, Any]) -> An
     est.n_clusters_, est.verdict_ = k, recipe.verdict(est.structure_)
     est.replicas_ = replicas
     est.candidates_ = {
-        int(number): {name: float(each[name]) for name in _CANDIDATE} for number, each in meta["candidates_"]
+        int(number): {name: float(each[name]) for name in CANDIDATE} for number, each in meta["candidates_"]
     }
     silent = tensors["labels"].numpy() < 0
     est.soft_, est.weights_ = soft.numpy(), tensors["weights"].numpy()

@@ -38,8 +38,9 @@ from softcut.metrics.features import (
     principal_axes,
     told_by,
 )
-from softcut.ops import entropy
+from softcut.ops import CSRPattern, entropy
 from softcut.ops.information import edge_gain, multinomial_complexity, word_gain, word_gains, word_price
+from softcut.ops.spmm import spmm
 from softcut.tables.kinds import NUMBER, kinds_of_columns
 
 
@@ -161,18 +162,21 @@ class Judge:
         place = np.cumsum(occurs) - 1
         self._own_words = int(occurs[: len(count) - bins].sum())
         self.counts = torch.from_numpy(count[occurs].astype(np.float64)).to(device)  # of words that occur
-        self._owner = index(np.repeat(np.arange(self.nodes), np.diff(words.indptr)))
-        self._word = index(place[words.indices])
+        shape = (len(self.counts), self.nodes)  # X', of words that occur
+        turned = sp.csr_array((words.data, place[words.indices], words.indptr), shape=shape[::-1]).T.tocsr()
+        turned.sort_indices()
+        self._words_of = CSRPattern.from_scipy(turned).to(device)
 
     def tables(self, labels: Tensor, k: int) -> tuple[Tensor, Tensor, Tensor]:
         """S'AS [K, K], S'X [K, F] and S'1 [K] of labels [N], float64."""
         sizes = torch.bincount(labels, minlength=k).double()
         place = labels[self._row] * k + labels[self._column]
         edges = torch.bincount(place, self._weight, minlength=k * k).view(k, k).double()
-        vocabulary = len(self.counts)
-        place = labels[self._owner] * vocabulary + self._word
-        words = torch.bincount(place, minlength=k * vocabulary).view(k, vocabulary).double()
-        return edges, words, sizes
+        # A product with indicators, in which float32 counts up to 2^24 without error: ten times faster than counting.
+        exact = torch.float32 if self.nodes < 1 << 24 else torch.float64
+        indicator = torch.zeros(self.nodes, k, dtype=exact, device=labels.device)
+        words = spmm(self._words_of, None, indicator.scatter_(1, labels.unsqueeze(1), 1.0))
+        return edges, words.mT.double(), sizes
 
     def axes_table(self, labels: Tensor, k: int) -> Tensor:
         """What :func:`softcut.metrics.features.axes_gain` reads, for labels [N]."""

@@ -68,7 +68,7 @@ def _mincut(prepared: Prepared, k: int, seed: int, start: Tensor | None) -> Tens
     if start is not None:
         sizes = torch.stack([torch.bincount(row, minlength=k) for row in start]).float()
         sizes = sizes.clamp(min=_RECIPE.least * start.shape[1] / k)
-    settings = _RECIPE.training(prepared.nodes.count, prepared.device)
+    settings = _RECIPE.training(prepared.device)
     train(net, inputs, prepared.encoded.op, settings, start=start, sizes=sizes)
     return net.assign(inputs)
 

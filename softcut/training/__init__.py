@@ -5,11 +5,21 @@
 
 from softcut.training.dense_batches import DenseBatchTask
 from softcut.training.loop import Loop, repeat
-from softcut.training.mincut import Progress, TrainResult, TrainSettings, replica_losses, train
+from softcut.training.mincut import TrainSettings, replica_losses, train
 from softcut.training.minibatch import assign_in_chunks, train_in_batches
 from softcut.training.net import ConvInput, DenseInput, ReplicaNet, replica_seeds
 from softcut.training.parts import PartedOperator, Parts
-from softcut.training.task import Checkpoint, LoopProgress, LoopResult, LoopSettings, Patience, Plateau, Task
+from softcut.training.task import (
+    Checkpoint,
+    LoopProgress,
+    LoopResult,
+    LoopSettings,
+    Patience,
+    Plateau,
+    Progress,
+    Task,
+    TrainResult,
+)
 
 __all__ = [
     "Checkpoint",

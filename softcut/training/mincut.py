@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
+from softcut.device import threads_for
 from softcut.errors import ParameterError
 from softcut.ops import CSR, ClusterTables, Operator, Words, get_objective
 from softcut.ops.numerics import mean_of_graphs
 from softcut.ops.objectives import edge_count, word_table
+from softcut.training.groups import groups_pay, train_in_groups
 from softcut.training.loop import Loop
 from softcut.training.net import DenseInput, FirstLayer, ReplicaNet, softmax_of
 from softcut.training.task import (
@@ -23,8 +24,11 @@ from softcut.training.task import (
     LoopSettings,
     Patience,
     Plateau,
+    Progress,
     Task,
+    TrainResult,
     check_numbers,
+    held,
 )
 
 # From (op, S [N, R, K]) to the two terms of an objective, one number per replica each.
@@ -56,32 +60,6 @@ class TrainSettings:
         get_objective(self.objective)
         positive = ("iterations", "lr", "temperature", "patience", "check_every")
         check_numbers(self, positive, ("ortho_weight", "start"))
-
-
-@dataclass(frozen=True)
-class Progress:
-    """What a callback is told: `iteration` of `iterations`, and each replica's losses [R]."""
-
-    iteration: int
-    iterations: int
-    cut: np.ndarray
-    ortho: np.ndarray
-    net: ReplicaNet = field(repr=False)
-
-
-@dataclass
-class TrainResult:
-    """What training left behind.
-
-    `cut` and `ortho` are L_c and L_o of every replica at every iteration. Other objectives: the objective, and its term
-    that keeps clusters apart (zeros where it has none).
-    """
-
-    cut: np.ndarray  # [T, R]
-    ortho: np.ndarray
-    iterations: int  # how many were run
-    converged: bool  # whether every replica's loss had stopped improving
-    interrupted: bool  # whether Ctrl-C ended the training
 
 
 def replica_losses(
@@ -193,10 +171,16 @@ def train(
         What "evidence" counts besides the edges.
     """
     settings = settings or TrainSettings()
-    task = ClusteringTask(
-        net, inputs, op, settings, start=start, sizes=sizes, loss=loss, adjacency=adjacency, words=words
-    )
-    return run_task(task, net, settings, callback, rows=op.num_rows, warm=start is not None)
+
+    def train_some(some: ReplicaNet, members: slice, tell: Callable[[Progress], None] | None) -> TrainResult:
+        known = {"start": start, "sizes": sizes}
+        own = {name: None if value is None else value[members] for name, value in known.items()}
+        task = ClusteringTask(some, inputs, op, settings, loss=loss, adjacency=adjacency, words=words, **own)
+        return run_task(task, some, settings, tell, rows=op.num_rows, warm=start is not None)
+
+    if loss is None and groups_pay(net, op.num_rows):  # a loss of one's own may know of all replicas
+        return train_in_groups(net, train_some, callback)
+    return train_some(net, slice(None), callback)
 
 
 def run_task(
@@ -225,7 +209,7 @@ def run_task(
         warm_up=settings.start if warm else 0,
         check_every=settings.check_every,
         stop=stop,
-        drop_finished=isinstance(stop, Patience),
+        drop_finished=isinstance(stop, Patience) and (rows > _FEW_ROWS or not net.bias.is_cuda),
     )
     last = {name: np.full(net.replicas, np.nan) for name in ("cut", "ortho")}
 
@@ -234,21 +218,18 @@ def run_task(
         for name, values in last.items():
             values[list(progress.active)] = progress.losses[name]
         cut, ortho = (values.copy() for values in last.values())
-        callback(Progress(progress.iteration, progress.iterations, cut, ortho, net))
+        callback(Progress(progress.iteration, progress.iterations, cut, ortho, progress.active, net))
 
-    with _threads_for(net, rows):
+    with threads_for(rows * net.replicas * (net.hidden + net.k), net.bias.device):
         result = Loop(task, loop_settings).run(None if callback is None else tell, checkpoint)
     nothing = np.zeros((0, net.replicas))
-    cut, ortho = (_held(result.history.get(name, nothing)) for name in ("cut", "ortho"))
+    cut, ortho = (held(result.history.get(name, nothing)) for name in ("cut", "ortho"))
     return TrainResult(cut, ortho, result.iterations, result.converged, result.interrupted)
 
 
-def _held(history: np.ndarray) -> np.ndarray:
-    """A history [T, R] in which replicas that left hold their last value."""
-    ran = np.maximum.accumulate(np.where(np.isnan(history), 0, np.arange(len(history))[:, None]), axis=0)
-    return np.take_along_axis(history, ran, axis=0)
-
-
+_FEW_ROWS = (
+    50_000  # with fewer, a GPU takes longer to record its step again than replicas that stopped cost it
+)
 _START_ROWS = 50_000  # rows of a large graph that a start is learned from
 
 
@@ -320,22 +301,3 @@ class ClusteringTask(Task):
         self.net.scales = [self.scales[r] for r in active.tolist()]
         self.net.replicas = len(self.net.scales)
         self.sizes = None if self.all_sizes is None else self.all_sizes[active]
-
-
-# Below this many numbers (rows x replicas x units) one thread is faster than waking others at every operation.
-_ONE_THREAD = 1 << 18
-
-
-@contextmanager
-def _threads_for(net: ReplicaNet, rows: int) -> Iterator[None]:
-    """One thread for small work on the CPU, as many as before for the rest."""
-    before = torch.get_num_threads()
-    small = rows * net.replicas * (net.hidden + net.k) < _ONE_THREAD
-    alone = small and before > 1 and not net.bias.is_cuda
-    if alone:
-        torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        if alone:
-            torch.set_num_threads(before)

@@ -19,10 +19,10 @@ from softcut.errors import ParameterError
 from softcut.ops import ClusterTables, Operator, Words
 from softcut.ops.information import word_price
 from softcut.ops.objectives import edge_count
-from softcut.training.mincut import Progress, TrainResult, TrainSettings, read_operator, run_task, two_terms
+from softcut.training.mincut import TrainSettings, read_operator, run_task, two_terms
 from softcut.training.net import DenseInput, FirstLayer, ReplicaNet
 from softcut.training.parts import PartedOperator, Parts
-from softcut.training.task import Task
+from softcut.training.task import Progress, Task, TrainResult
 
 # Passes through the graph that sums are averaged over.
 _PASSES = 3

@@ -13,16 +13,16 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 import torch
 from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
 
 from softcut.errors import ParameterError
-from softcut.nn.layers import Activation, get_activation
 from softcut.ops import CSRPattern, Operator, Segments
 from softcut.ops.batching import replicas_on_kernels
 from softcut.ops.information import SPARSE_COST
@@ -47,14 +47,28 @@ class DenseInput:
         self.in_channels = first.shape[-1]
 
     def __call__(self, weights: list[Tensor], scales: Sequence[int]) -> Tensor:
-        kernel = weights[0]
-        parts, first = [], 0
-        for scale, members in itertools.groupby(scales):  # replicas of one scale stand together
-            count = len(list(members))
-            rows = kernel[first : first + count].reshape(count * kernel.shape[1], kernel.shape[2])
-            parts.append((rows @ self.z[scale].mT).view(count, kernel.shape[1], -1))
-            first += count
-        return parts[0] if len(parts) == 1 else torch.cat(parts)
+        # Replicas of one scale stand together.
+        each = [(scale, len(list(members))) for scale, members in itertools.groupby(scales)]
+        return _ProductPerScale.apply(weights[0], [self.z[scale] for scale, _ in each], [n for _, n in each])
+
+
+class _ProductPerScale(torch.autograd.Function):
+    """W_r Z' [R, H, N], with a constant Z [N, F] for each group of replicas; written into one array."""
+
+    @staticmethod
+    def forward(ctx, kernel, features, counts):  # type: ignore[no-untyped-def]
+        ctx.features, ctx.counts = features, counts
+        out = kernel.new_empty(*kernel.shape[:2], len(features[0]))
+        for z, rows, part in zip(features, kernel.split(counts), out.split(counts), strict=True):
+            torch.mm(rows.flatten(0, 1), z.mT, out=part.flatten(0, 1))
+        return out
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad):  # type: ignore[no-untyped-def]
+        grad = grad.contiguous()
+        parts = [g.flatten(0, 1) @ z for z, g in zip(ctx.features, grad.split(ctx.counts), strict=True)]
+        return torch.cat(parts).view(*grad.shape[:2], -1), None, None
 
 
 class ConvInput:
@@ -181,7 +195,7 @@ class ReplicaNet(nn.Module):
         seeds: Sequence[int],
         hidden: int = 16,
         terms: int = 1,
-        act: Activation = "elu",
+        act: Callable[[Tensor], Tensor] = nn.functional.elu_,
         scales: Sequence[int] | None = None,
         dtype: torch.dtype = torch.float32,
     ) -> None:
@@ -190,8 +204,7 @@ class ReplicaNet(nn.Module):
         if len(self.scales) != len(seeds) or self.scales != sorted(self.scales):
             raise ParameterError("scales must name one scale for each replica, in rising order.")
         self.in_channels, self.k, self.hidden, self.terms = in_channels, k, hidden, terms
-        self.replicas = len(seeds)
-        self.act = get_activation(act)
+        self.replicas, self.act = len(seeds), act
         firsts: list[list[Tensor]] = [[] for _ in range(terms)]
         seconds = []
         for seed in seeds:
@@ -213,11 +226,11 @@ class ReplicaNet(nn.Module):
 
     def forward(self, inputs: FirstLayer) -> Tensor:
         """Logits [R, K, N]."""
-        h = inputs(list(self.first), self.scales) + self.bias.unsqueeze(-1)
+        # In place, where the first layer left it: a fresh array costs more than the arithmetic.
+        h = inputs(list(self.first), self.scales).add_(self.bias.unsqueeze(-1))
         if not self.hidden:
             return h
-        if self.act is not None:
-            h = self.act(h)
+        h = self.act(h)
         rows, kernel = h.permute(2, 0, 1), self.second.mT.unsqueeze(0)
         if replicas_on_kernels(rows, kernel):
             logits = Segments(h.shape[-1]).matmul(rows, kernel).permute(1, 2, 0)
@@ -228,7 +241,9 @@ class ReplicaNet(nn.Module):
         """A net with some of the replicas only."""
         index = torch.as_tensor(list(replicas))
         chosen = {k: v.detach().cpu()[index] for k, v in self.state_dict().items()}
-        return ReplicaNet.restore({**self.meta(), "scales": [self.scales[r] for r in replicas]}, chosen)
+        net = ReplicaNet.restore({**self.meta(), "scales": [self.scales[r] for r in replicas]}, chosen)
+        net.act = self.act
+        return net
 
     def meta(self) -> dict[str, Any]:
         """Sizes, for a saved model."""

@@ -178,6 +178,41 @@ class LoopResult:
     seconds: float  # time spent, including that before a resumed checkpoint was written
 
 
+@dataclass(frozen=True)
+class Progress:
+    """What a callback is told: `iteration` of `iterations`, and each replica's losses [R]."""
+
+    iteration: int
+    iterations: int
+    cut: np.ndarray
+    ortho: np.ndarray
+    active: tuple[int, ...]  # the replicas that are still trained
+    net: Any = field(repr=False)  # the ReplicaNet
+
+
+@dataclass
+class TrainResult:
+    """What training left behind.
+
+    `cut` and `ortho` are L_c and L_o of every replica at every iteration. Other objectives: the objective, and its term
+    that keeps clusters apart (zeros where it has none).
+    """
+
+    cut: np.ndarray  # [T, R]
+    ortho: np.ndarray
+    iterations: int  # how many were run
+    converged: bool  # whether every replica's loss had stopped improving
+    interrupted: bool  # whether Ctrl-C ended the training
+
+
+def held(history: np.ndarray, length: int | None = None) -> np.ndarray:
+    """A history [T, R] in which replicas that left hold their last value, made `length` long in the same way."""
+    ran = np.maximum.accumulate(np.where(np.isnan(history), 0, np.arange(len(history))[:, None]), axis=0)
+    history = np.take_along_axis(history, ran, axis=0)
+    missing = 0 if length is None or len(history) == 0 else length - len(history)
+    return np.concatenate([history, np.repeat(history[-1:], missing, axis=0)])
+
+
 def has_converged(losses: Tensor, rule: Plateau) -> Tensor:
     """Whether each replica's losses [T, R] improved by less than the rule's tolerance over its patience: [R]."""
     if len(losses) <= rule.patience:

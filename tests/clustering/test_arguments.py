@@ -170,7 +170,7 @@ def usual(graph):
 
 CHANGES = {
     **{"components": 5, "distances": (0, 2), "many_columns": 100, "longest_row": 0.5, "hidden": 3},
-    **{"objective": "mincut", "iterations": 7, "learning_rate": 1e-4, "tolerance": 10.0, "temperature": 0.3},
+    **{"objective": "mincut", "iterations": 3, "learning_rate": 1e-4, "tolerance": 10.0, "temperature": 0.3},
     **{"start": "random", "start_iterations": 1, "edge_starts": 1.0, "start_restarts": 1, "start_rounds": 1},
     **{"least": 0.9, "hold": 5.0, "select": "best", "width": 0.02, "fusion": 0.0, "consensus_columns": 2},
     **{"refine": False, "ridge": 1.0, "restart": 0.9, "steps": 1, "large": 60},

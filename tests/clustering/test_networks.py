@@ -215,13 +215,11 @@ def test_networks_are_judged_by_evidence_and_by_the_plain_losses(prepared, objec
 
 
 def test_the_training_of_a_recipe():
-    usual = Recipe().training(50_000, CPU)
-    assert not usual.one_by_one and (usual.ortho_weight, usual.patience, usual.tolerance) == (0.2, 50, 1e-3)
-    large = Recipe().training(50_001, CPU)
-    assert large.one_by_one and (large.patience, large.tolerance, large.check_every) == (10, 2e-3, 5)
-    assert Recipe().training(50_001, torch.device("cuda")).check_every == 20
-    assert Recipe(objective="mincut").training(10, CPU).ortho_weight == 2.0
-    assert not PAPER.training(10**6, CPU).one_by_one
+    usual = Recipe().training(CPU)
+    assert usual.one_by_one and (usual.ortho_weight, usual.patience, usual.tolerance) == (0.2, 10, 2e-3)
+    assert usual.check_every == 5 and Recipe().training(torch.device("cuda")).check_every == 20
+    assert Recipe(objective="mincut").training(CPU).ortho_weight == 2.0
+    assert (PAPER.training(CPU).tolerance, PAPER.training(CPU).check_every) == (None, 25)
     assert (usual.iterations, usual.lr, usual.temperature, usual.start) == (50, 0.04, 1.0, 10)
     assert Recipe().budget(torch.device("cuda")) == 3 << 28 and Recipe().budget(CPU) == 1 << 24
     assert [Recipe().verdict(s) for s in (0.99, 1.0, 1.49, 1.5)] == ["none", "weak", "weak", "clear"]

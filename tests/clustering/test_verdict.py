@@ -9,7 +9,7 @@ import pytest
 
 import softcut as sc
 from softcut.clustering import Recipe, fitting, networks
-from softcut.clustering.fitting import choose
+from softcut.clustering.fitting import CANDIDATE, choose
 from softcut.datasets import attributed_communities, community_graph
 from softcut.errors import Detail
 from softcut.metrics import evidence, evidence_parts, nmi
@@ -173,7 +173,7 @@ def test_the_planted_number_is_found(features):
     est = sc.GraphClustering(range(2, 7), n_init=6, max_iter=30).fit(graph)
     assert est.n_clusters_ == 4 and sorted(est.candidates_) == [2, 3, 4, 5, 6]
     for each in est.candidates_.values():
-        assert set(each) == {"score", "structure", "agreement", "description_length"}
+        assert set(each) == set(CANDIDATE)
         assert each["score"] >= 0 and -1 <= each["agreement"] <= 1
     best = est.candidates_[4]
     assert best["score"] == max(each["score"] for each in est.candidates_.values())
@@ -289,7 +289,7 @@ def test_networks_that_lost_clusters_do_not_vote(monkeypatch):
     monkeypatch.setattr(fitting, "train_networks", lost)
     est = sc.GraphClustering([2, 3], max_iter=5, recipe=Recipe(networks=3, trial_networks=2)).fit(PLANTED)
     assert est.n_clusters_ == 2
-    assert est.candidates_[3] == {"score": 0.0, "structure": 0.0, "agreement": 0.0, "description_length": 0.0}
+    assert est.candidates_[3] == {**dict.fromkeys(CANDIDATE, 0.0), "iterations": 5}
     assert est.candidates_[2]["score"] > 0
 
 

@@ -224,9 +224,9 @@ def test_words_of_another_graph_and_negative_weights_are_refused():
         train(ReplicaNet(2, 3, [0]), inputs, negative, settings)
 
 
-@pytest.mark.parametrize(("nodes", "inside"), [(4, 1), (2**18 // 12, 1), (2**18 // 12 + 1, 2)])
+@pytest.mark.parametrize(("nodes", "inside"), [(4, 1), (2**21 // 12, 1), (2**21 // 12 + 1, 2)])
 def test_small_work_takes_one_thread(nodes, inside):
-    """Less than 2^18 numbers: nodes, times two replicas, times four hidden units and two clusters."""
+    """Less than 2^21 numbers: nodes, times two replicas, times four hidden units and two clusters."""
     before, seen = torch.get_num_threads(), []
 
     def loss(op, s):

@@ -97,7 +97,7 @@ def train_part(
     sent: list[tuple[Traffic, int]] = []
 
     def trainer(net: ReplicaNet, start: Start | None) -> TrainResult:
-        plan = recipe.training(manifest.nodes, group.device)
+        plan = recipe.training(group.device)
         task = PartTask(net, prepared, np.asarray(part.nodes), plan, group, start)
         rows, warm = len(part.nodes), start is not None
         result = run_task(task, net, plan, callback, rows=rows, warm=warm, checkpoint=saved)
