@@ -227,8 +227,8 @@ def places_by_name(
     unknown = sorted(place.keys() - set(wanted or ()))
     if missing or unknown:
         words = (("lacks", missing), ("has", unknown))
-        found = " and ".join(f"{word} {listed(names, 3)}" for word, names in words if names)
-        raise GraphError(f"{whose} does not have the features of the first graphs by name: it {found}.")
+        differences = " and ".join(f"{word} {listed(names, 3)}" for word, names in words if names)
+        raise GraphError(f"{whose} does not have the features of the first graphs by name: it {differences}.")
     return [place[name] for name in wanted or ()]
 
 

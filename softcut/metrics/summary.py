@@ -14,7 +14,7 @@ import scipy.sparse as sp
 from softcut.errors import ParameterError, require
 from softcut.graph import Graph
 from softcut.metrics.traits import Trait, traits_of_clusters
-from softcut.tables.wording import percent, shortened
+from softcut.tables.display_text import percent, shortened
 
 VERDICTS = {
     "none": "The graph may have no clusters: do not rely on these.",

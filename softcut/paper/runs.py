@@ -247,7 +247,7 @@ def merge_cells(path: str | Path, new: Iterable[Mapping[str, Any]]) -> list[dict
     return rewrite(path, merged)
 
 
-class Job:
+class RunSession:
     """What the trainings of one call share: where results go, how much time is left, who is told."""
 
     def __init__(

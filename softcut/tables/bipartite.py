@@ -14,7 +14,7 @@ import numpy as np
 
 from softcut.errors import Argument, Note, Sentence
 from softcut.tables.arrays import plural
-from softcut.tables.columns import Column, FeatureOptions, FeatureTable, Table
+from softcut.tables.columns import Column, FeatureOptions, FeatureTable, InputTable
 from softcut.tables.edge_columns import END_NAMES, EdgeTable
 
 _WORDS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|[^\W\d_A-Za-z]+")
@@ -56,9 +56,9 @@ def name_two_kinds(first: str, second: str) -> bool:
 def separated(
     edges: EdgeTable,
     bipartite: bool | None,
-    features: Table | FeatureTable | None = None,
+    features: InputTable | FeatureTable | None = None,
     options: FeatureOptions | None = None,
-) -> tuple[EdgeTable, Table | FeatureTable | None, FeatureOptions, list[Note]]:
+) -> tuple[EdgeTable, InputTable | FeatureTable | None, FeatureOptions, list[Note]]:
     """The edges with two kinds of nodes where there are two, features and their options to match, and what to say.
 
     ``bipartite`` None decides by titles and values. An id that stands in both columns becomes two nodes, called by
@@ -84,7 +84,7 @@ def separated(
     if shared:
         more = (", kept apart (", Argument("bipartite", False), ": equal ids are one node)")
     note = Note("two_kinds_of_nodes", said, *more, kinds=titles, counts=counts, shared=shared)
-    if shared and isinstance(features, Table):
+    if shared and isinstance(features, InputTable):
         features, options = _ids_of_a_kind(features, options, titles)
     return made, features, options, [note]
 
@@ -122,8 +122,8 @@ def _apart(edges: EdgeTable, titles: tuple[str, str]) -> EdgeTable:
 
 
 def _ids_of_a_kind(
-    table: Table, options: FeatureOptions, titles: tuple[str, str]
-) -> tuple[Table, FeatureOptions]:
+    table: InputTable, options: FeatureOptions, titles: tuple[str, str]
+) -> tuple[InputTable, FeatureOptions]:
     """A table about nodes of one kind: its ids are called as in the graph."""
     for at, column in enumerate(table.columns):
         labels = column.labels()

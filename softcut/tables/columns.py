@@ -56,7 +56,7 @@ class Column:
 
 
 @dataclass(frozen=True)
-class Table:
+class InputTable:
     """Columns as read, with row labels that are no column (``index``) and, for messages, the lines of a file."""
 
     label: str

@@ -15,7 +15,7 @@ from softcut.tables.columns import (
     STRICT_ID_NAMES,
     FeatureOptions,
     FeatureTable,
-    Table,
+    InputTable,
     looks_like_id,
     position_of,
 )
@@ -206,7 +206,7 @@ def whole_numbers(edges: EdgeTable) -> EdgeTable:
 def edges_of_table(
     edges: EdgeTable,
     label: str,
-    features: Table | FeatureTable | None = None,
+    features: InputTable | FeatureTable | None = None,
     options: FeatureOptions | None = None,
 ) -> dict[str, Any]:
     """The arguments of ``Graph.from_edges`` for edges between ids, and the features joined to them."""
