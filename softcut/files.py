@@ -64,18 +64,19 @@ def check_writable(option: str, path: str | Path, folder: str | Path, room: int 
     """
     parent = nearest(folder)
     if not parent.is_dir():
-        raise ParameterError(f"{option} {path} cannot be written: {parent} is a file.")
+        raise ParameterError(f"{option} {path} cannot be written: {parent} is a file.", argument=option)
     try:
         os.rmdir(tempfile.mkdtemp(dir=parent, prefix=".softcut-"))
         free = shutil.disk_usage(parent).free
     except OSError as error:
         raise ParameterError(
-            f"{option} {path} cannot be written: {parent}: {error.strerror or error}."
+            f"{option} {path} cannot be written: {parent}: {error.strerror or error}.", argument=option
         ) from error
     if free < room:
         raise ParameterError(
             f"{option} {path} cannot be written: the results take about {room / 1e6:,.1f} MB, and {parent} has "
-            f"{free / 1e6:,.1f} MB left; free some or name a folder on another disk."
+            f"{free / 1e6:,.1f} MB left; free some or name a folder on another disk.",
+            argument=option,
         )
 
 

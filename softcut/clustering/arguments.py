@@ -20,7 +20,9 @@ _LARGEST_SEED = 2**32 - 1  # what NumPy and scikit-learn take
 def recipe_from(base: Recipe, objective: Any, n_init: Any, max_iter: Any, learning_rate: Any) -> Recipe:
     """The recipe with the estimator's own arguments in place; those that are None leave it as it is."""
     if not isinstance(base, Recipe):
-        raise ParameterError(f"recipe must be a softcut.clustering.Recipe or None, got {base!r}.")
+        raise ParameterError(
+            f"recipe must be a softcut.clustering.Recipe or None, got {base!r}.", argument="recipe"
+        )
     if objective is not None and objective not in OBJECTIVES:
         raise refusal("objective", f"one of {', '.join(map(repr, OBJECTIVES))}", objective)
     if learning_rate is not None:
@@ -74,7 +76,8 @@ def batch_size_from(value: Any, objective: str) -> int | str | None:
         return None
     if objective == "ratio_trace":
         raise ParameterError(
-            "objective 'ratio_trace' cannot be trained in batches; use 'mincut', or leave batch_size out."
+            "objective 'ratio_trace' cannot be trained in batches; use 'mincut', or leave batch_size out.",
+            argument="objective",
         )
     if isinstance(value, str) and value == "auto":
         return value

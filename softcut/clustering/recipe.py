@@ -50,7 +50,7 @@ def _check(recipe: Any) -> None:
             wanted = "a number of at least 0"
             right = (name == "tolerance" and value is None) or (number and value >= 0)
         if not right:
-            raise ParameterError(f"{name} of a Recipe must be {wanted}, got {value!r}.")
+            raise ParameterError(f"{name} of a Recipe must be {wanted}, got {value!r}.", argument=name)
 
 
 @dataclass(frozen=True)

@@ -317,11 +317,12 @@ def folds(graphs: GraphCollection, count: int = 10, seed: int = 0, validation: f
         return [Split(*parts) for _ in range(count)]
     y = graphs.y
     if y is None:
-        raise ParameterError("graphs must have classes y to be split.")
+        raise ParameterError("graphs must have classes y to be split.", argument="graphs")
     smallest = np.bincount(y).min(initial=len(y))
     if not 2 <= count <= smallest:
         raise ParameterError(
-            f"count must be at least 2 and at most the size of the smallest class, {smallest}, not {count}."
+            f"count must be at least 2 and at most the size of the smallest class, {smallest}, not {count}.",
+            argument="count",
         )
     fold = _stratified(y, count, np.random.default_rng(seed))
     splits = []

@@ -193,10 +193,15 @@ def read_graph(
     if format not in (None, *kinds):
         raise ParameterError(f"format is {format!r}: choose one of {', '.join(kinds)}.", argument="format")
     if is_standard_input(path) and is_standard_input(features):
-        raise ParameterError("graph and features cannot both be '-': standard input can be read once.")
+        raise ParameterError(
+            "graph and features cannot both be '-': standard input can be read once.", argument="features"
+        )
     if path is None:
         if features is None:
-            raise ParameterError("there is neither a graph nor features: name a file of edges, or features.")
+            raise ParameterError(
+                "there is neither a graph nor features: name a file of edges, or features.",
+                argument="features",
+            )
     elif n_neighbors is not None:
         raise ParameterError(
             "n_neighbors has no effect beside a graph: leave it out, or the graph.", argument="n_neighbors"

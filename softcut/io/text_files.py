@@ -53,7 +53,9 @@ def label_of(path: Any) -> str:
     try:
         return os.fsencode(path).decode("utf-8", "replace")
     except TypeError:
-        raise ParameterError(f"path is a {type(path).__name__}: pass the name of a file.") from None
+        raise ParameterError(
+            f"path is a {type(path).__name__}: pass the name of a file.", argument="path"
+        ) from None
 
 
 def file_of(path: Any, kind: str) -> str:

@@ -215,7 +215,9 @@ def summarise(
     """
     labels = np.asarray(labels)
     if labels.shape != (graph.num_nodes,):
-        raise ParameterError(f"labels must hold one label per node ({graph.num_nodes}), got {labels.shape}.")
+        raise ParameterError(
+            f"labels must hold one label per node ({graph.num_nodes}), got {labels.shape}.", argument="labels"
+        )
     labels = labels.astype(np.int64)
     k = max(int(labels.max(initial=-1)) + 1, 0 if soft is None else soft.shape[1])
     chances = np.eye(k)[labels] if soft is None else np.asarray(soft, dtype=np.float64)

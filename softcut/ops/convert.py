@@ -226,7 +226,7 @@ def entries(op: Operator) -> Entries:
         if op.scale is not None:
             val = val * op.scale[row] * op.scale[col]
         return Entries(row, col, val)
-    raise ParameterError(f"this pooler needs a sparse operator, not {type(op).__name__}.")
+    raise ParameterError(f"this pooler needs a sparse operator, not {type(op).__name__}.", argument="op")
 
 
 def _merged(row: Tensor, col: Tensor, val: Tensor, width: int) -> tuple[Tensor, Tensor, Tensor]:

@@ -68,9 +68,11 @@ class RegressionSettings:
     def __post_init__(self) -> None:
         for name in ("batch", "lr", "epochs", "hidden", "k"):
             if not getattr(self, name) > 0:
-                raise ParameterError(f"{name} must be positive, got {getattr(self, name)}.")
+                raise ParameterError(f"{name} must be positive, got {getattr(self, name)}.", argument=name)
         if self.molecules is not None and self.molecules < 10 * FOLDS:
-            raise ParameterError(f"molecules must be at least {10 * FOLDS}, got {self.molecules}.")
+            raise ParameterError(
+                f"molecules must be at least {10 * FOLDS}, got {self.molecules}.", argument="molecules"
+            )
 
     @property
     def known(self) -> dict[str, Any]:
@@ -214,7 +216,7 @@ def run(
     check_names(properties, PROPERTIES, "properties")
     check_names(methods, METHODS, "methods")
     if not 1 <= folds <= FOLDS:
-        raise ParameterError(f"folds must be between 1 and {FOLDS}, got {folds}.")
+        raise ParameterError(f"folds must be between 1 and {FOLDS}, got {folds}.", argument="folds")
     settings = RegressionSettings() if settings is None else settings
     session, table = RunSession(out, device, minutes, tell), table_of(settings)
     known = {**settings.known, "split_seed": seed, "folds": FOLDS, "validation": VALIDATION}

@@ -69,7 +69,9 @@ def check_names(given: Iterable[str], valid: Sequence[str], argument: str) -> No
     """An error that names the argument where a name is not among the valid ones."""
     unknown = [name for name in given if name not in valid]
     if unknown:
-        raise ParameterError(f"{argument} must be among {', '.join(valid)}, got {', '.join(unknown)}.")
+        raise ParameterError(
+            f"{argument} must be among {', '.join(valid)}, got {', '.join(unknown)}.", argument=argument
+        )
 
 
 def quiet(*said: Any) -> None:

@@ -132,7 +132,7 @@ def run(
     names = list(methods or METHODS)
     check_names(names, METHODS, "methods")
     if images is not None and images < 1:
-        raise ParameterError(f"images must be at least 1, got {images}.")
+        raise ParameterError(f"images must be at least 1, got {images}.", argument="images")
     chosen = load_bsds500(split, data)[:images]
     stem = "segmentation" if split == "val" else f"segmentation_{split}"
     session = RunSession(out, minutes=minutes, tell=tell)

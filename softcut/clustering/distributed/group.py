@@ -222,12 +222,13 @@ def process_group(device: str = "auto", timeout: float = 600.0) -> Iterator[JobG
     all processes of this machine. A process waits `timeout` seconds for another one before it gives up.
     """
     if device not in ("auto", "cpu", "cuda"):
-        raise ParameterError(f"device must be 'auto', 'cpu' or 'cuda', got {device!r}.")
+        raise ParameterError(f"device must be 'auto', 'cpu' or 'cuda', got {device!r}.", argument="device")
     local, here = int(os.environ.get("LOCAL_RANK", 0)), int(os.environ.get("LOCAL_WORLD_SIZE", 1))
     gpus = torch.cuda.device_count() if device != "cpu" else 0
     if device == "cuda" and gpus < here:
         raise ParameterError(
-            f"device is 'cuda', but {here} processes of this machine have {gpus} GPUs; start as many as there are."
+            f"device is 'cuda', but {here} processes of this machine have {gpus} GPUs; start as many as there are.",
+            argument="device",
         )
     chosen = torch.device("cuda", local) if gpus >= here else torch.device("cpu")
     if chosen.type == "cuda":
