@@ -38,7 +38,7 @@ from softcut.provenance import origin
 ROOT = Path(__file__).resolve().parents[1]
 WHAT = ("fits", "peers", "busy", "auto", "command", "million", "classify")
 GRAPHS = ("300", "cora", "photo", "10000", "100000")
-FROM_FILES = 100_000  # generated graphs of so many nodes are those of large.py
+FROM_FILES = 100_000  # from this many nodes on, generated graphs are those of large.py
 
 GRAPH = """
 import json, resource, sys, time, warnings

@@ -58,7 +58,7 @@ def atomic_write(path: str | Path, content: bytes | Callable[[IO[bytes]], Any]) 
 
 
 def check_writable(option: str, path: str | Path, folder: str | Path, room: int = 0) -> None:
-    """Say before the work, not after it, that a folder cannot be written to, or has no room for so many bytes.
+    """Raise before the work where a folder cannot be written to, or its disk has less than `room` bytes left.
 
     Where the folder does not exist, this is about the nearest one above it. `option` and `path` are what was given.
     """

@@ -10,7 +10,7 @@ from softcut.clustering.recipe import Recipe
 from softcut.errors import Argument, ParameterError
 from softcut.ops import OBJECTIVES
 
-# The largest values accepted: a typing error of a few digits is refused before it takes all memory. Raise an
+# The largest values accepted, so that a few digits too many do not take all memory. Raise an
 # entry (softcut.clustering.arguments.LIMITS["n_init"] = 50_000) where a larger value is meant.
 LIMITS = {"n_clusters": 10_000, "n_init": 10_000, "max_iter": 10_000_000}
 _LEAST_BATCH = 16  # two nodes in each of eight parts

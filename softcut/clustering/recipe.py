@@ -58,7 +58,7 @@ class EdgeRecipe:
     """The constants of :func:`softcut.clustering.edges.edge_clusters`, for graphs without features and for starts."""
 
     groups: int = 8  # groups for each cluster: clusters made of several may have any shape
-    few: int = 128  # groups at least: with fewer, the first merges would already be the last
+    few: int = 128  # groups at least: with fewer there would be hardly anything to merge
     many: int = 512  # groups aimed at in the end; up to twice as many are merged, in time with their square
     join_rounds: int = 4  # local moves at one level: more of them make fewer, coarser levels
     stuck: float = 0.97  # groups for each node of a level where next to nothing can be joined
@@ -88,7 +88,9 @@ class Recipe:
     components: int = 64  # columns that features are reduced to
     # How often features are propagated before a network reads them; the consensus weighs the distances by evidence.
     distances: tuple[int, ...] = (0, 1, 2, 4, 8, 16)
-    many_columns: int = 16  # from so many on only the direction of a row counts: its length is its degree
+    many_columns: int = (
+        16  # with as many columns rows are scaled to length 1, which would only tell the degree
+    )
     # Longer rows, in units of the median, are shortened: after many hops isolated nodes are all that differs.
     longest_row: float = 2.0
     paper: bool = False  # the paper's network: one message-passing layer on rows of X that sum to one
@@ -99,11 +101,13 @@ class Recipe:
     objective: str = "evidence"  # see softcut.ops.objectives
     iterations: int = 50  # the evidence hardly rises after these
     learning_rate: float = 0.04
-    tolerance: float | None = 1e-3  # a network has converged that improved by less ...
-    patience: int = 50  # ... in so many iterations
+    tolerance: float | None = 1e-3  # a network has converged when its loss improved by less ...
+    patience: int = 50  # ... than `tolerance` in this many iterations
     temperature: float = 1.0  # of the softmax
     start: str = "clusters"  # of the features at their distance or of the edges; "random": networks learn nothing first
-    start_iterations: int = 10  # enough to begin near them, few enough to leave a bad start
+    start_iterations: int = (
+        10  # iterations that learn the start: enough to begin near it, few enough to leave a bad one
+    )
     edge_starts: float = (
         0.25  # share of the networks that begin from clusters of the edges: features may hide these
     )
@@ -128,7 +132,7 @@ class Recipe:
     refine: bool = True
     ridge: float = 3e-3  # of the regression from features to clusters
     restart: float = 0.4  # share of a node's own evidence at every step of PageRank
-    steps: int = 10  # 0.6^10 = 0.006 is left to come
+    steps: int = 10  # steps of PageRank: 0.6^10 = 0.6 % of the result is still missing after them
 
     # ---- clusters of the edges (edges.py)
     edges: EdgeRecipe = EdgeRecipe()
@@ -181,7 +185,7 @@ class Recipe:
         return self.budget_cuda if device.type == "cuda" else self.budget_cpu
 
     def training(self, nodes: int, device: torch.device) -> TrainSettings:
-        """How the networks of a graph with so many nodes are trained."""
+        """How the networks of a graph with `nodes` nodes are trained."""
         settings = TrainSettings(
             iterations=self.iterations,
             lr=self.learning_rate,

@@ -111,7 +111,7 @@ class GraphCollection:
         return x
 
     def without_edges(self) -> GraphCollection:
-        """The same nodes and features, no edges: what a network sees that does not know the graph."""
+        """The same nodes and features without edges."""
         empty = np.zeros(0, np.int32)
         return replace(self, rowptr=np.zeros_like(self.rowptr), col=empty, weight=None)
 
@@ -233,7 +233,7 @@ def places_by_name(
 
 
 def class_labels(y: Any, count: int) -> NDArray[Any]:
-    """The classes of so many graphs as an array that holds them exactly: words, or numbers.
+    """The classes of `count` graphs as an array of words or of numbers, without loss.
 
     >>> class_labels(["b", "a"], 2).tolist()
     ['b', 'a']

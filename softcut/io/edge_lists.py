@@ -30,7 +30,7 @@ _PLAIN_DICT = re.compile(r"\{'(\w+)': ([-+0-9.eE]+)\}")
 _NUMBER_TYPES = re.compile(r"(?:(?:np|numpy)\.)?(?:float|int|uint)[0-9]*|(?:decimal\.)?Decimal")
 _COMMENTED_TITLES = re.compile(r"^[#%]+\s*(.*)$")
 
-# A file where more edges than this stand alone may well begin with one of them.
+# Above this share of edges whose two ends occur nowhere else, the first row may be such an edge.
 _FEW_ALONE = 0.02
 
 Rows = list[tuple[int, list[str]]]
@@ -179,7 +179,7 @@ def _find_header(table: TextTable, sample: Rows, options: ReadOptions) -> _Heade
     if first[0] in values or first[1] in values:
         return _Header(False)
     names = f"{first[0]!r} and {first[1]!r}"
-    # Two names that never come again are titles, unless such edges are common here.
+    # Two names that occur on no other line are titles, unless such edges are common in this file.
     rows = [fields[:2] for _, fields in table.rows() if len(fields) > 1][1:]
     counts = Counter(name for pair in rows for name in pair)
     if first[0] in counts or first[1] in counts:

@@ -139,7 +139,7 @@ def write_parts(
             place[nodes] = np.arange(len(nodes))
         counts = np.zeros((parts, parts), dtype=np.int64)  # [receiver, sender]
         sent: list[list[np.ndarray]] = [[] for _ in range(parts)]
-        entries, number = [], place.copy()  # number: of a node as a column of the part being written
+        entries, number = [], place.copy()  # number: the column of each node in the part being written
         index = np.int32 if n < 2**31 else np.int64
         for p, nodes in enumerate(members):
             rows = adjacency[nodes]

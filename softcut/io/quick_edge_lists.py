@@ -27,7 +27,7 @@ PLAIN_BYTES = 1 << 20
 _BLOCK = 32 * 2**20
 _ROWS = 1 << 20
 _PIECE = 1 << 20
-# The layout is found from so many bytes; those it looks at are fewer.
+# The layout is found from this many bytes at most.
 _HEAD = 4 * 2**20
 _LEADING = re.compile(rb"(?:[ \t]*(?:[#%][^\n]*)?\n)*")
 # Quotes, comments, what is no text, and what is white space to Python but part of a name to Arrow.

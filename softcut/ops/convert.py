@@ -25,7 +25,7 @@ CONNECTIONS = ("adjacency", "two_hop")
 
 
 def _check_batch(op: Operator, batch: Tensor | None, mask: Tensor | None) -> Operator:
-    """An operator knows its graphs; what is said beside it must not contradict it."""
+    """Raise where other arguments contradict what an operator knows about its graphs."""
     if mask is not None:
         if not isinstance(op, Dense):
             raise GraphError("mask belongs to a dense adjacency; a sparse operator has no padding.")

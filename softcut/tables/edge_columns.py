@@ -269,7 +269,7 @@ def _counted(edges: EdgeTable) -> int | None:
     low, high = int(edges.ends.min()), int(edges.ends.max())
     if low not in (0, 1) or high > 2 * edges.ends.size:
         return None
-    distinct = int(np.count_nonzero(np.bincount(edges.ends.ravel())))  # sorting many ids would take longer
+    distinct = int(np.count_nonzero(np.bincount(edges.ends.ravel())))  # faster than sorting many ids
     return low if high < 2 * distinct + low else None
 
 

@@ -27,7 +27,7 @@ from softcut.tables.feature_matrix import feature_matrix, left_out_note, places_
 from softcut.tables.problems import Problems
 from softcut.tables.schema import TableSchema
 
-# In fewer rows a feature may count the nodes by chance.
+# With fewer rows, a feature may hold the numbers of the nodes by chance.
 _FEW_ROWS = 10
 _WHOLE = re.compile(r"(?:0|[1-9][0-9]*)\.0*")
 
@@ -159,7 +159,7 @@ def _choose_ids(
         for at, labels in candidates:
             if _is_join(table, at, labels, wanted):
                 return _unique_ids(table, at, labels)
-    # Nothing holds every name: what is called an id, or is text in front, still is a column of ids.
+    # No column holds every name: one that is called id, or a first column of text, still is a column of ids.
     unknown: _Ids | None = None
     for at, labels in candidates:
         if at is not None:
@@ -233,7 +233,7 @@ def _is_join(table: InputTable, at: int | None, labels: list[str], wanted: set[s
     numbers = {int(name) for name in wanted if INTEGER_ID.fullmatch(name)}
     start = 0 if "0" in have else 1
     if len(numbers) == len(wanted) and numbers and max(numbers) < 2 * len(numbers) + start:
-        # Names like 0, 1, 2 may also be the values of a feature: only a first column that counts is believed.
+        # Names like 0, 1, 2 may also be values of a feature: only a first column that counts the rows is taken for ids.
         return at == 0 and len(labels) >= 3 and have == {str(i) for i in range(start, len(labels) + start)}
     return True
 

@@ -35,7 +35,7 @@ Loss = Callable[[Operator, Tensor], tuple[Tensor, Tensor]]
 class TrainSettings:
     """How replicas are trained."""
 
-    iterations: int = 700  # the most
+    iterations: int = 700  # the largest number
     lr: float = 2e-3  # Adam's step size
     temperature: float = 1.0  # of the softmax
     objective: str = "mincut"  # one of softcut.ops.OBJECTIVES; see softcut.ops.objectives
@@ -322,7 +322,7 @@ class ClusteringTask(Task):
         self.sizes = None if self.all_sizes is None else self.all_sizes[active]
 
 
-# Below this many numbers (rows x replicas x units) one thread is faster than waking others at every operation.
+# With fewer numbers than this (rows x replicas x units), one thread is faster than several.
 _ONE_THREAD = 1 << 18
 
 

@@ -27,7 +27,7 @@ _T = TypeVar("_T")
 
 
 class JobError(SoftcutError, ValueError):
-    """What one process cannot do (a damaged part, say), said by all of them."""
+    """An error of one process (a damaged part, say) that all of them raise."""
 
 
 class ProcessError(SoftcutError, RuntimeError):
@@ -61,7 +61,7 @@ def step_traffic(
     vocabulary: int = 0,
     held: bool = True,
 ) -> Traffic:
-    """Bytes of one step of a process that sends so many rows (or of all, with the rows that all of them send).
+    """Bytes of one step of a process that sends `rows` rows (or of all processes, with the rows of all).
 
     `vocabulary` is the number of words that the evidence counts besides edges; `held` says whether clusters are held to
     the sizes of their start, which needs S'S. Other arguments are those of the networks.
