@@ -47,7 +47,7 @@ SLOW = {
     "regression": "--method flat --steps 2 --folds 1 --device cpu --out OUT",
     "run": "--quick --only layer --rounds 1 --out OUT",
     "segmentation": "--runs 1 --megapixels 0.05 0.05 --out OUT",
-    "unchanged": ".",
+    "unchanged": ". --iterations 2",
 }
 
 
