@@ -198,10 +198,7 @@ def read_graph(
         )
     if path is None:
         if features is None:
-            raise ParameterError(
-                "there is neither a graph nor features: name a file of edges, or features.",
-                argument="features",
-            )
+            raise ParameterError("there is neither a graph nor features: name one.", argument="features")
     elif n_neighbors is not None:
         raise ParameterError(
             "n_neighbors has no effect beside a graph: leave it out, or the graph.", argument="n_neighbors"

@@ -53,9 +53,8 @@ def label_of(path: Any) -> str:
     try:
         return os.fsencode(path).decode("utf-8", "replace")
     except TypeError:
-        raise ParameterError(
-            f"path is a {type(path).__name__}: pass the name of a file.", argument="path"
-        ) from None
+        said = f"path is a {type(path).__name__}: pass the name of a file."
+        raise ParameterError(said, argument="path") from None
 
 
 def file_of(path: Any, kind: str) -> str:
