@@ -128,7 +128,7 @@ def standardise(z: Tensor, rows: int = 1 << 20) -> None:
 
 
 def labels_of(net: ReplicaNet, z: Tensor, device: torch.device, rows: int = 1 << 21) -> Tensor:
-    """Labels [N] in main memory, so many rows at a time."""
+    """Labels [N] in main memory, computed a few rows at a time."""
     parts = [
         assign_in_chunks(net, DenseInput(z[i : i + rows]), device=device, rows=rows)[:, 0].argmax(1).cpu()
         for i in range(0, len(z), rows)

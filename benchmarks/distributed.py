@@ -1,6 +1,6 @@
 """Distributed training equals single: parameters, bytes between processes, and a process that is killed.
 
-    python benchmarks/distributed.py [--quick] [--out results/distributed.json]
+    python benchmarks/distributed.py [--only equality killing] [--out results/distributed.json]
 
 Runs 1, 2 and 4 gloo processes on this machine, 50 iterations in float64, and compares their parameters. The bytes of
 a step are counted three ways: by the code that sends, by the model of docs/distributed.md, and by the operating
@@ -36,7 +36,6 @@ from softcut.clustering.distributed import (
 )
 from softcut.clustering.distributed.group import Traffic, step_traffic
 from softcut.datasets import attributed_communities, load
-from softcut.errors import DataError
 from softcut.files import atomic_json
 from softcut.graph import Graph
 from softcut.io.part_files import read_manifest
@@ -45,12 +44,14 @@ from softcut.provenance import command_line, commit, device_name
 
 ITERATIONS = 50
 PROCESSES = (1, 2, 4)
+WHAT = ["equality", "killing", "quality"]
 # Standalone: any free port, so that several jobs of one machine do not meet.
 TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
 
 
 def graph_of(name: str) -> Graph:
-    return load("cora") if name == "cora" else attributed_communities(20_000, 8, 20, 100, seed=0)
+    """Cora, or a generated graph with a number of nodes."""
+    return load(name) if name == "cora" else attributed_communities(int(name), 8, 20, 100, seed=0)
 
 
 def settings_of(k: int) -> DistributedSettings:
@@ -144,7 +145,7 @@ def equality(name: str, paper: bool, folder: Path) -> list[dict[str, Any]]:
         model = sum((Traffic(**each["model"]) for each in of_processes), Traffic(0, 0))
         sockets = [each["written_to_sockets"] for each in of_processes]
         row = {
-            "graph": name,
+            "graph": name if name == "cora" else "made",
             "nodes": graph.num_nodes,
             "edges": graph.num_edges,
             "paper": paper,
@@ -273,28 +274,22 @@ def quality(folder: Path) -> list[dict[str, Any]]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--out", type=Path, default=Path("results/distributed.json"))
-    parser.add_argument("--quick", action="store_true", help="without the quality table")
+    parser.add_argument("--only", nargs="+", choices=WHAT, default=WHAT)
+    parser.add_argument("--graph", nargs="+", default=["cora", "20000"], help="cora, or a number of nodes")
     parser.add_argument("--worker", nargs=3, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.worker:
         parts, k, out = options.worker
         worker(Path(parts), int(k), Path(out))
         return
-    rows = []
-    try:
-        names = [graph_of("cora") and "cora", "made"]
-    except DataError as error:
-        print(f"without Cora: {error}", file=sys.stderr)
-        names = ["made"]
     with tempfile.TemporaryDirectory() as temporary:
-        for name in names:
-            for paper in (True, False):
-                rows += equality(name, paper, Path(temporary))
-        killed = killing(names[0], Path(temporary))
-        scores = [] if options.quick or "cora" not in names else quality(Path(temporary))
+        folder, ways = Path(temporary), [(name, paper) for name in options.graph for paper in (True, False)]
+        compared = [equality(*way, folder) for way in ways] if "equality" in options.only else []
+        killed = killing(options.graph[0], folder) if "killing" in options.only else {}
+        scores = quality(folder) if "quality" in options.only else []
     content = {
         "settings": {"iterations": ITERATIONS, "dtype": "float64", "backend": "gloo"},
-        "rows": rows,
+        "rows": [row for rows in compared for row in rows],
         "killed": killed,
         "quality": scores,
         "commit": commit(),

@@ -38,7 +38,7 @@ from softcut.provenance import origin
 ROOT = Path(__file__).resolve().parents[1]
 WHAT = ("fits", "peers", "busy", "auto", "command", "million", "classify")
 GRAPHS = ("300", "cora", "photo", "10000", "100000")
-FROM_FILES = 100_000  # generated graphs of so many nodes are those of large.py
+FROM_FILES = 100_000  # from this many nodes on, generated graphs are those of large.py
 
 GRAPH = """
 import json, resource, sys, time, warnings
@@ -117,10 +117,10 @@ else:
     entries = sp.coo_array(sp.triu(adjacency, 1))
     edges = igraph.Graph(n=entries.shape[0], edges=np.stack([entries.row, entries.col], axis=1))
     if peer == "leidenalg":
-        found = leidenalg.find_partition(edges, leidenalg.ModularityVertexPartition, seed=0)
+        partition = leidenalg.find_partition(edges, leidenalg.ModularityVertexPartition, seed=0)
     else:
-        found = edges.community_leiden("modularity", n_iterations=2)
-    labels = np.asarray(found.membership)
+        partition = edges.community_leiden("modularity", n_iterations=2)
+    labels = np.asarray(partition.membership)
 seconds = time.perf_counter() - began
 score = normalized_mutual_info_score(graph.y, labels)
 print(json.dumps({"seconds": seconds, "nmi": score, "clusters": len(np.unique(labels)), "peak_mib": peak()}))

@@ -67,12 +67,12 @@ def block(rng: np.random.Generator, y: np.ndarray, kind: str, values: tuple[floa
         return pd.DataFrame(
             {"text": [f"met {i} at noon, spoke of {j}" for i, j in enumerate(rng.permutation(n))]}
         )
-    found = numbers(rng, y, values[0], int(values[1]), *values[2:])
+    columns = numbers(rng, y, values[0], int(values[1]), *values[2:])
     if kind == "h":
-        found[rng.integers(n, size=8)] *= 1e4
+        columns[rng.integers(n, size=8)] *= 1e4
     if kind == "g":
-        found[rng.random(found.shape) < 0.1] = np.nan
-    return pd.DataFrame(found).add_prefix("number")
+        columns[rng.random(columns.shape) < 0.1] = np.nan
+    return pd.DataFrame(columns).add_prefix("number")
 
 
 def cases(seed: int) -> list[tuple[str, Graph, pd.DataFrame]]:

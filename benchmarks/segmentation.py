@@ -47,8 +47,8 @@ def timed(work: Callable[[], Any]) -> tuple[float, float]:
     return time.perf_counter() - wall, time.process_time() - cpu
 
 
-def speed(runs: int) -> dict[str, Any]:
-    image = photograph(1.0)
+def speed(runs: int, megapixels: float) -> dict[str, Any]:
+    image = photograph(megapixels)
     rgb = as_rgb(image)
     over = timed(lambda: over_segment(rgb))
     regions = over_segment(rgb)
@@ -80,9 +80,9 @@ def speed(runs: int) -> dict[str, Any]:
     return measured
 
 
-def memory() -> None:
-    """Divide an image of 12 megapixels and print the peak memory of this process in MiB."""
-    image = photograph(12.0)
+def memory(megapixels: float) -> None:
+    """Divide an image and print the peak memory of this process in MiB."""
+    image = photograph(megapixels)
     measured = segment_image(image, K)
     measured.overlay()
     print(
@@ -99,15 +99,19 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--out", type=Path, default=Path("results/segmentation_speed.json"))
     parser.add_argument("--runs", type=int, default=3)
-    parser.add_argument("--memory", action="store_true", help="only what one process of its own needs")
+    parser.add_argument(
+        "--megapixels", type=float, nargs=2, default=(1.0, 12.0), help="for the times, and for the memory"
+    )
+    parser.add_argument("--memory", type=float, help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.memory:
-        memory()
+        memory(given.memory)
         return
     torch.set_num_threads(2)
-    peak = subprocess.run([sys.executable, __file__, "--memory"], capture_output=True, text=True, check=True)
+    words = [sys.executable, __file__, "--memory", str(given.megapixels[1])]
+    peak = subprocess.run(words, capture_output=True, text=True, check=True)
     measured = {
-        **speed(given.runs),
+        **speed(given.runs, given.megapixels[0]),
         "twelve_megapixels": json.loads(peak.stdout),
         "device": device_name("cpu"),
         "commit": commit(),

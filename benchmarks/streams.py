@@ -12,7 +12,7 @@ from softcut.ops.spmm import sparse_product
 
 
 def _row_blocks(pattern: CSRPattern, entries: int) -> Iterator[tuple[int, int]]:
-    """Rows from one to another with at most so many entries between them; at least one row."""
+    """Ranges of rows with at most `entries` entries each; at least one row."""
     begin, n = 0, pattern.shape[0]
     while begin < n:
         limit = int(pattern.rowptr[begin]) + entries

@@ -52,7 +52,7 @@ from softcut.paper import autoencoder
 from softcut.paper.citation import paper_replicas
 from softcut.training import ConvInput, DenseInput, ReplicaNet, TrainSettings, replica_seeds, train
 
-outcomes = {}
+steps, outcomes = int(sys.argv[4]), {}
 graph = attributed_communities(n_nodes=120, n_clusters=3, n_features=40, seed=1)
 op = CSR.from_graph(graph, dtype=torch.float64)
 generator = torch.Generator().manual_seed(0)
@@ -71,7 +71,7 @@ for name, (layer, scales) in inputs.items():
                 dtype=torch.float64,
             )
             given = {"start": labels, "sizes": sizes} if start else {}
-            settings = TrainSettings(iterations=50, tolerance=None, lr=1e-2, objective=objective, start=10)
+            settings = TrainSettings(iterations=steps, tolerance=None, lr=1e-2, objective=objective, start=10)
             result = train(net, layer, op, settings, **given)
             said = objective if objective == "ratio_trace" else "mincut"
             key = f"{name}, {said}, {'given' if start else 'random'} start"
@@ -79,37 +79,37 @@ for name, (layer, scales) in inputs.items():
             outcomes[key + ": parameters"] = np.concatenate([p.detach().ravel().numpy() for p in net.parameters()])
 
 stopped = ReplicaNet(5, 3, [1, 2], dtype=torch.float64, scales=[0, 1])
-settings = TrainSettings(iterations=3000, lr=5e-2, tolerance=1e-3, patience=50, check_every=10)
+settings = TrainSettings(iterations=60 * steps, lr=5e-2, tolerance=1e-3, patience=50, check_every=10)
 stopped_training = train(stopped, inputs["dense, two scales"][0], op, settings)
 outcomes["iterations until it stops"] = np.array([stopped_training.iterations])
 
 seeds = replica_seeds(0, 3)
 for name, clusterer in (("paper", paper_replicas), ("diffpool", diffpool_replicas)):
-    s, _, result = clusterer(graph, 3, seeds, max_iter=50)
+    s, _, result = clusterer(graph, 3, seeds, max_iter=steps)
     outcomes[f"{name} clusterer: S"] = s.double().numpy()
     outcomes[f"{name} clusterer: losses"] = np.stack([result.cut, result.ortho])
-outcomes["dmon clusterer: S"] = dmon_replicas(graph, 3, seeds, max_iter=50).double().numpy()
+outcomes["dmon clusterer: S"] = dmon_replicas(graph, 3, seeds, max_iter=steps).double().numpy()
 
 for method in autoencoder.METHODS:
     for decay in (False, True):
-        settings = autoencoder.Settings(iterations=50, decay=decay)
+        settings = autoencoder.Settings(iterations=steps, decay=decay)
         result = autoencoder.train_replicas(ring_graph(40), method, [0, 1, 2], settings)
         key = f"autoencoder, {method}, {'decaying' if decay else 'constant'} rate"
         outcomes[key + ": losses"] = np.array([result.mse, result.loss])
         outcomes[key + ": reconstruction"] = np.asarray(result.x, dtype=np.float64)
-early = autoencoder.Settings(iterations=300, patience=5, tolerance=1e-3)
+early = autoencoder.Settings(iterations=6 * steps, patience=5, tolerance=1e-3)
 result = autoencoder.train_replicas(grid_graph(6, 6), "mincut", [0, 1, 2], early)
 outcomes["autoencoder, stopped early"] = np.array([result.mse, result.best_iteration, result.iterations])
 np.savez(sys.argv[1], **outcomes)
 """
 
 
-def measure(checkout: Path, adam: str) -> dict[str, np.ndarray]:
+def measure(checkout: Path, adam: str, steps: int) -> dict[str, np.ndarray]:
     """What the script finds with the package of a checkout."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "outcomes.npz")
         root = str(checkout.resolve())
-        words = [sys.executable, "-c", SCRIPT, str(path), adam, root]
+        words = [sys.executable, "-c", SCRIPT, str(path), adam, root, str(steps)]
         subprocess.run(words, env={**os.environ, "PYTHONPATH": root}, cwd=folder, check=True)
         with np.load(path) as outcomes:
             return dict(outcomes)
@@ -121,9 +121,10 @@ def main() -> None:
     )
     parser.add_argument("other", type=Path, help="the checkout to compare with")
     parser.add_argument("--fused", action="store_true", help="Adam as each checkout has it")
+    parser.add_argument("--iterations", type=int, default=50)
     given = parser.parse_args()
     adam = "own" if given.fused else "plain"
-    here, there = measure(Path(__file__).parents[1], adam), measure(given.other, adam)
+    here, there = (measure(root, adam, given.iterations) for root in (Path(__file__).parents[1], given.other))
     worst = 0.0
     for name, value in here.items():
         difference = float(np.abs(value - there[name]).max())

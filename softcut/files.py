@@ -58,24 +58,25 @@ def atomic_write(path: str | Path, content: bytes | Callable[[IO[bytes]], Any]) 
 
 
 def check_writable(option: str, path: str | Path, folder: str | Path, room: int = 0) -> None:
-    """Say before the work, not after it, that a folder cannot be written to, or has no room for so many bytes.
+    """Raise before the work where a folder cannot be written to, or its disk has less than `room` bytes left.
 
     Where the folder does not exist, this is about the nearest one above it. `option` and `path` are what was given.
     """
     parent = nearest(folder)
     if not parent.is_dir():
-        raise ParameterError(f"{option} {path} cannot be written: {parent} is a file.")
+        raise ParameterError(f"{option} {path} cannot be written: {parent} is a file.", argument=option)
     try:
         os.rmdir(tempfile.mkdtemp(dir=parent, prefix=".softcut-"))
         free = shutil.disk_usage(parent).free
     except OSError as error:
         raise ParameterError(
-            f"{option} {path} cannot be written: {parent}: {error.strerror or error}."
+            f"{option} {path} cannot be written: {parent}: {error.strerror or error}.", argument=option
         ) from error
     if free < room:
         raise ParameterError(
             f"{option} {path} cannot be written: the results take about {room / 1e6:,.1f} MB, and {parent} has "
-            f"{free / 1e6:,.1f} MB left; free some or name a folder on another disk."
+            f"{free / 1e6:,.1f} MB left; free some or name a folder on another disk.",
+            argument=option,
         )
 
 

@@ -37,17 +37,14 @@ def degeneracy(table: Results) -> str:
             if not runs:
                 continue
             numbers = {
-                name: float(np.mean([run[name] for run in runs]))
-                for name in ("clusters1", "clusters2", "cut1", "ortho1")
+                name: float(np.mean([run[name] for run in runs])) for name in ("clusters1", "cut1", "ortho1")
             }
             k = runs[0]["settings"]["k"]
             cell = table.cells[dataset, method]
-            rows.append(
-                [dataset, method, mean_and_deviation(cell["mean"], cell["std"], 1)]
-                + [f"{numbers[f'clusters{i}']:.1f} of {k[i - 1]}" for i in (1, 2)]
-                + [f"{numbers['cut1']:.3f}", f"{numbers['ortho1']:.3f} ({uniform_ortho(k[0]):.3f})"]
-            )
-    names = ["data", "method", "accuracy", "clusters used", "at level 2", "L_c", "L_o"]
+            accuracy = mean_and_deviation(cell["mean"], cell["std"], 1)
+            losses = [f"{numbers['cut1']:.3f}", f"{numbers['ortho1']:.3f} ({uniform_ortho(k[0]):.3f})"]
+            rows.append([dataset, method, accuracy, f"{numbers['clusters1']:.1f} of {k[0]}", *losses])
+    names = ["data", "method", "accuracy", "clusters used", "L_c", "L_o"]
     return markdown_table(names, rows)
 
 
@@ -63,7 +60,7 @@ def trials(table: Results) -> str:
         by_validation = sorted(names, key=lambda name: _validated(runs[name]), reverse=True)
         parts.append(f"**{dataset}, {method}**")
         rows = [_trial_row(name, runs[name], table.cells[dataset, name]) for name in by_validation]
-        head = ["changed", "validation accuracy", "test accuracy", "clusters used", "L_o"]
+        head = ["changed", "validation accuracy", "test accuracy", "clusters used", "L_o"][: len(rows[0])]
         parts.append(markdown_table(head, rows))
         if len(names) > 1:
             parts.append(_chosen_text(list(runs.values())))
@@ -83,12 +80,10 @@ def _trial_row(name: str, runs: Sequence[Mapping[str, Any]], cell: Mapping[str, 
     row = ["nothing" if changed == table2.UNCHANGED else changed.replace("+", ", ")]
     row += [f"{_validated(runs)[0]:.1f}", compared(cell, digits=1, folds=FOLDS).markdown]
     k = runs[0]["settings"]["k"][0]
-    for key in ("clusters1", "ortho1"):
-        if key not in runs[0]:
-            row.append("-")
-            continue
-        mean = np.mean([run[key] for run in runs])
-        row.append(f"{mean:.1f} of {k}" if key == "clusters1" else f"{mean:.3f} ({uniform_ortho(k):.3f})")
+    for key in ("clusters1", "ortho1"):  # of poolers that have clusters, and of MinCutPool
+        if key in runs[0]:
+            mean = np.mean([run[key] for run in runs])
+            row.append(f"{mean:.1f} of {k}" if key == "clusters1" else f"{mean:.3f} ({uniform_ortho(k):.3f})")
     return row
 
 

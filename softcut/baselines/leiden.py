@@ -55,9 +55,12 @@ def leiden(
     True
     """
     if n_clusters is not None and resolution is not None:
-        raise ParameterError("Pass n_clusters or resolution, not both: the first is a search for the second.")
+        raise ParameterError(
+            "Pass n_clusters or resolution, not both: the first is a search for the second.",
+            argument="n_clusters",
+        )
     if resolution is not None and resolution < 0:
-        raise ParameterError(f"resolution must not be negative, it is {resolution}.")
+        raise ParameterError(f"resolution must not be negative, it is {resolution}.", argument="resolution")
     run = partial(_leiden, *_igraph(graph), random_state)
     if n_clusters is None:
         return run(1.0 if resolution is None else resolution)

@@ -29,7 +29,8 @@ def check_n_clusters(graph: Graph, n_clusters: int) -> int:
     if n_clusters != int(n_clusters) or not 1 <= n_clusters <= graph.num_nodes:
         raise ParameterError(
             f"n_clusters must be a whole number from 1 to the number of nodes ({graph.num_nodes}), "
-            f"not {n_clusters}."
+            f"not {n_clusters}.",
+            argument="n_clusters",
         )
     return int(n_clusters)
 
@@ -90,7 +91,7 @@ def propagate(graph: Graph, hops: int = 2, random_state: int = 0) -> NDArray[np.
     ((12, 2), True)
     """
     if hops < 0:
-        raise ParameterError(f"hops must not be negative, it is {hops}.")
+        raise ParameterError(f"hops must not be negative, it is {hops}.", argument="hops")
     x = normalize(_features(graph))
     if sp.issparse(x):
         if x.shape[0] * x.shape[1] > MAX_DENSE_ENTRIES and x.shape[1] > SVD_COMPONENTS:
@@ -152,7 +153,10 @@ def spectral(
         return np.arange(n, dtype=np.int64)
     # scikit-learn solves problems of few nodes densely with LOBPCG.
     if eigen_solver not in ("auto", "arpack", "lobpcg"):
-        raise ParameterError(f"eigen_solver must be 'auto', 'arpack' or 'lobpcg', not {eigen_solver!r}.")
+        raise ParameterError(
+            f"eigen_solver must be 'auto', 'arpack' or 'lobpcg', not {eigen_solver!r}.",
+            argument="eigen_solver",
+        )
     if eigen_solver == "auto":
         eigen_solver = "arpack" if n <= 50_000 and graph.adjacency.nnz <= 20 * n else "lobpcg"
     solver = eigen_solver if n > 5 * k else "lobpcg"

@@ -31,9 +31,11 @@ def wl_features(graphs: GraphCollection, iterations: int = 5) -> sp.csr_array:
     numbers, one per label, and different ones the same sum with a probability below 1e-6 even for millions of nodes.
     """
     if iterations < 0:
-        raise ParameterError(f"iterations must not be negative, not {iterations}.")
+        raise ParameterError(f"iterations must not be negative, not {iterations}.", argument="iterations")
     if graphs.index.shape[1] == 0:
-        raise ParameterError("graphs must have a one-hot block as labels: use with_structure for degrees.")
+        raise ParameterError(
+            "graphs must have a one-hot block as labels: use with_structure for degrees.", argument="graphs"
+        )
     labels = np.unique(graphs.index[:, min(1, graphs.index.shape[1] - 1)], return_inverse=True)[1]
     graph = np.repeat(np.arange(len(graphs)), graphs.sizes)
     adjacency = graphs.adjacency()
@@ -74,7 +76,7 @@ def wl_folds(graphs: GraphCollection, numbers: Sequence[int], seed: int = 0) -> 
     """Test accuracy of some folds: (fold, accuracy). Validation graphs are trained on as well."""
     y = graphs.y
     if y is None:
-        raise ParameterError("graphs must have classes y.")
+        raise ParameterError("graphs must have classes y.", argument="graphs")
     kernel = wl_kernel(graphs, WL_SETTINGS["iterations"])
     parts = folds(graphs, 10, seed)
     scores = []

@@ -113,7 +113,7 @@ class Output:
         return self._add(Place(folder, whole=False))
 
     def check_room(self, needed: int) -> None:
-        """Refuse disks that have less than so many bytes left."""
+        """Refuse disks that have less than `needed` bytes left."""
         for place in self._places:
             check_writable("--out", place.path, place.path.parent if place.whole else place.path, needed)
 

@@ -10,7 +10,7 @@ from softcut.clustering.recipe import Recipe
 from softcut.errors import Argument, ParameterError
 from softcut.ops import OBJECTIVES
 
-# The largest values accepted: a typing error of a few digits is refused before it takes all memory. Raise an
+# The largest values accepted, so that a few digits too many do not take all memory. Raise an
 # entry (softcut.clustering.arguments.LIMITS["n_init"] = 50_000) where a larger value is meant.
 LIMITS = {"n_clusters": 10_000, "n_init": 10_000, "max_iter": 10_000_000}
 _LEAST_BATCH = 16  # two nodes in each of eight parts
@@ -20,7 +20,9 @@ _LARGEST_SEED = 2**32 - 1  # what NumPy and scikit-learn take
 def recipe_from(base: Recipe, objective: Any, n_init: Any, max_iter: Any, learning_rate: Any) -> Recipe:
     """The recipe with the estimator's own arguments in place; those that are None leave it as it is."""
     if not isinstance(base, Recipe):
-        raise ParameterError(f"recipe must be a softcut.clustering.Recipe or None, got {base!r}.")
+        raise ParameterError(
+            f"recipe must be a softcut.clustering.Recipe or None, got {base!r}.", argument="recipe"
+        )
     if objective is not None and objective not in OBJECTIVES:
         raise refusal("objective", f"one of {', '.join(map(repr, OBJECTIVES))}", objective)
     if learning_rate is not None:
@@ -74,7 +76,8 @@ def batch_size_from(value: Any, objective: str) -> int | str | None:
         return None
     if objective == "ratio_trace":
         raise ParameterError(
-            "objective 'ratio_trace' cannot be trained in batches; use 'mincut', or leave batch_size out."
+            "objective 'ratio_trace' cannot be trained in batches; use 'mincut', or leave batch_size out.",
+            argument="objective",
         )
     if isinstance(value, str) and value == "auto":
         return value

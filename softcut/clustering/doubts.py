@@ -1,4 +1,4 @@
-"""What speaks against taking the clusters that a fit found for an answer."""
+"""Reasons to doubt the clusters of a fit."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def doubts(fitted: Fitted, task: Task) -> Iterator[Note]:
         return
     if networks is not None and not networks.full:
         said = (
-            f"only {used} of {k} clusters have nodes: so many were not found; ask for fewer "
+            f"only {used} of {k} clusters have nodes: ask for fewer "
             "clusters, or give features that tell nodes apart."
         )
         yield Note("clusters_empty", said, used=used)

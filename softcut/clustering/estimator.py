@@ -178,7 +178,7 @@ class GraphClustering(
         return recipe_from(base, self.objective, self.n_init, self.max_iter, self.learning_rate)
 
     def _task(self, nodes: int) -> Task:
-        """The arguments, checked, for a graph with so many nodes."""
+        """The arguments, checked, for a graph with `nodes` nodes."""
         recipe = self._task_recipe()
         numbers = candidates_from(self.n_clusters, nodes, recipe)
         return Task(

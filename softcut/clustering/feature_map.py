@@ -158,7 +158,7 @@ class FeatureMap:
     deviation, so that the leading directions do not hide the others.
     """
 
-    matrix: np.ndarray  # [F, F'], the projection, say of columns and whitening included
+    matrix: np.ndarray  # [F, F'], the projection, with the weights of columns and whitening
     kinds: np.ndarray  # [F], see softcut.tables.kinds
     weight: np.ndarray | None = None  # [F], inverse document frequencies of words; scale of other features
     offset: np.ndarray | None = None  # [F], centre of features that are not words
@@ -186,7 +186,7 @@ class FeatureMap:
             offset[others], weight[others] = centre_and_scale(_dense(x[:, others]), kinds[others])
         words = kinds == WORD
         if words.any():
-            common = np.zeros(f, dtype=bool)  # words that all nodes have as often say nothing
+            common = np.zeros(f, dtype=bool)  # words that are equally frequent in all nodes tell none apart
             common[words] = constant_columns(x[:, words]) if n else False
             words &= ~common
             counted = sp.csr_array(x[:, words])
@@ -232,7 +232,7 @@ class FeatureMap:
         # One thread: the QR steps inside are small, and threads fighting for cores make them many times slower.
         with threadpool_limits(1, user_api="blas"):
             options = {"n_iter": 4, "power_iteration_normalizer": "QR", "random_state": 0, "transpose": False}
-            # It begins with random numbers for each column: in an order of what they hold, not of their places.
+            # The SVD starts from random numbers per column: columns are sorted, so that their order does not matter.
             length = np.asarray((rows * rows).sum(axis=0)).ravel()
             order = np.argsort(length, kind="stable")
             order = order[length[order] > 0]
@@ -248,12 +248,12 @@ class FeatureMap:
 
     @property
     def mixed(self) -> bool:
-        """Whether there are several kinds, which are compared by what they hold."""
+        """Whether there are several kinds of columns, which are then weighted against each other."""
         return len(np.unique(self.kinds)) > 1
 
     @property
     def directions(self) -> bool:
-        """Whether propagated columns are so many that only the direction of a row counts."""
+        """Whether rows of the propagated columns are scaled to length 1."""
         return self.matrix.shape[1] >= self.recipe.many_columns
 
     def _blocks(self) -> Iterator[np.ndarray]:
@@ -267,7 +267,7 @@ class FeatureMap:
         assert self.offset is not None and self.weight is not None
         rows = (_dense(x[:, at]) - self.offset[at]) * self.weight[at]
         np.clip(rows, -LIMIT, LIMIT, out=rows)
-        # A few columns are positions or measurements, where length means something; many are a direction.
+        # A few columns are positions or measurements: their rows keep their length. Rows of many are scaled to 1.
         if np.count_nonzero(self.weight[at]) >= self.recipe.many_columns and not self.mixed:
             rows = _unit_rows_array(rows)
         return rows
@@ -297,7 +297,7 @@ class FeatureMap:
                 yield at, FeatureRows(self._standardised(x, at), device=device)
 
     def _say(self, x: Features, adjacency: Any) -> np.ndarray | None:
-        """The factor of each column [F] after scaling: the square root of what its number, category or words hold.
+        """The factor of each column [F] after scaling: the square root of the weight of its number, category or words.
 
         None where all columns are of one kind.
         """

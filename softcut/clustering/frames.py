@@ -43,6 +43,6 @@ def frame_of_clusters(
             if names is None
             else "nodes has the name of no node, neither in its index nor in a column: set its index to the names."
         )
-    found = table.take(np.where(rows >= 0, rows, 0)).set_axis(index)
-    found = found.where(pandas.Series(rows >= 0, index=index), axis=0) if (rows < 0).any() else found
-    return pandas.concat([found, clusters], axis=1)
+    selected = table.take(np.where(rows >= 0, rows, 0)).set_axis(index)
+    selected = selected.where(pandas.Series(rows >= 0, index=index), axis=0) if (rows < 0).any() else selected
+    return pandas.concat([selected, clusters], axis=1)

@@ -9,7 +9,7 @@ from torch import Tensor
 
 _TABLE = (
     1 << 25
-)  # numbers of a table of restarts, clusters and points; further restarts wait for the next table
+)  # numbers in a table of restarts, clusters and points; more restarts are done one table after another
 _TRIAL = 10  # iterations after which the best starts are chosen
 
 

@@ -23,14 +23,14 @@ from softcut.training import ReplicaNet, assign_in_chunks
 
 
 def spread(soft: np.ndarray, silent: np.ndarray) -> np.ndarray:
-    """Soft clusters of all nodes, from those of the others; nodes that say nothing have 1/K for each cluster."""
+    """Soft clusters of all nodes from those of the nodes with data; nodes without have 1/K for each cluster."""
     out = np.full((len(silent), soft.shape[1]), 1 / soft.shape[1], dtype=soft.dtype)
     out[~silent] = soft
     return out
 
 
 def labels_of(soft: np.ndarray, silent: np.ndarray) -> np.ndarray:
-    """The most probable cluster of each node; -1, as scikit-learn marks noise, for nodes that say nothing."""
+    """The most probable cluster of each node; -1, as scikit-learn marks noise, for nodes without data."""
     return np.where(silent, -1, soft.argmax(1))
 
 
@@ -48,14 +48,14 @@ class LearnedModel:
     consensus: Consensus | None
     refiner: Refiner | None
     order: np.ndarray  # [K]: column j of the result is column order[j] of the networks
-    silence: str  # which nodes say nothing; see prepare.silence_rule
+    silence: str  # which nodes get no label; see prepare.silence_rule
 
     def apply(
         self, graph: Graph, device: torch.device, rows: int | None = None
     ) -> tuple[np.ndarray, np.ndarray]:
         """Soft clusters [N, K], the largest cluster of the training nodes first, and which nodes say nothing [N].
 
-        With `rows`, so many nodes at a time are assigned on the device, and everything else is on the CPU.
+        With `rows`, the device assigns that many nodes at a time, and everything else is computed on the CPU.
         """
         if graph.x is None and not self.encoder.structural:
             raise GraphError(
@@ -86,12 +86,12 @@ class LearnedModel:
         return soft.cpu().numpy()[:, self.order]
 
 
-_REACH = 100  # steps by which clusters reach nodes that are not beside a known one
+_REACH = 100  # steps in which new nodes take the clusters of their neighbours
 
 
 @dataclass
 class PlacedModel:
-    """The clusters of a graph without features: nothing but where its nodes are was learned."""
+    """The clusters of a graph without features, known for its own nodes only."""
 
     soft: np.ndarray  # [N, K], of its nodes
     silent: np.ndarray  # [N], those without edges: their clusters are not known

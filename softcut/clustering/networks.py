@@ -192,7 +192,7 @@ def numbers_of_training(nodes: int, k: int, networks: int, recipe: Recipe) -> in
 
 
 def refuse_too_many(k: int, nodes: int, numbers: int, device: torch.device) -> None:
-    """Refuse so many clusters before memory is taken that the device does not have."""
+    """Refuse more clusters than the memory of the device can hold, before the training."""
     needed, there = 4 * numbers, memory_of(device)
     if needed > there:
         raise ParameterError(
@@ -301,7 +301,7 @@ def nodes_per_step(
 def make_batches(
     prepared: Prepared, nodes: int | None, recipe: Recipe, seed: int, device: torch.device, tell: Tell
 ) -> Batches | None:
-    """Parts of the graph, and how networks are trained with so many nodes per step; None for all at once."""
+    """Parts of the graph for batches of that many nodes, and how networks are trained on them; None for all at once."""
     if nodes is None:
         return None
     graph, each = prepared.encoded.graph, recipe.parts_per_step

@@ -41,15 +41,15 @@ class Nodes:
         self.here = count  # the most that one process has
 
     def sample(self, rows: Tensor, most: int) -> Tensor:
-        """Rows of at most so many nodes [m, ...], drawn from all: the same ones every time."""
+        """Rows of a sample of at most `most` nodes [m, ...], the same sample at every call."""
         return rows if self.count <= most else rows[sample_rows(self.count, most).to(rows.device)]
 
     def total(self, values: Tensor) -> Tensor:
-        """The sum over all nodes, of what was summed over the nodes that are here."""
+        """The sum over all nodes, given the sum over the nodes of this process."""
         return values
 
     def agreed(self, values: Tensor) -> Tensor:
-        """Numbers that every process must have to the bit."""
+        """Numbers that must be the same, to the bit, on every process."""
         return values
 
 
@@ -83,7 +83,7 @@ def apart_from_constant(op: Operator, x: Tensor, nodes: Nodes) -> tuple[Tensor, 
 
 
 def structural_features(graph: Graph, *, local: bool = False) -> np.ndarray:
-    """Features for a graph that has none: the :func:`positions` of its nodes, which mean nothing in another graph.
+    """Features for a graph that has none: the :func:`positions` of its nodes, which cannot be compared between graphs.
 
     With ``local=True`` what each node has around it (degrees, and their means over growing neighbourhoods), which
     carries over to other graphs.

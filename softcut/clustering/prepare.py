@@ -54,7 +54,7 @@ def _clip(z: Tensor, limit: Tensor) -> Tensor:
 
 
 def _typical(length: Tensor) -> Tensor:
-    """Median length of the rows that have one: where half of the nodes are alike, centred rows have length 0."""
+    """Median length of the rows that are not 0 (where half of the nodes are alike, their centred rows are 0)."""
     real = length > 1e-9 * length.amax()
     return length[real].median() if real.any() else length.sum()
 
@@ -82,7 +82,7 @@ def scaled_distances(
     `op` is A in float64. Measures are `known` from another graph, or taken from a sample of `nodes`.
     """
     distances = recipe.distances
-    # Far hops make all rows alike: what is left after centring needs the digits of float64. On a large graph the part
+    # Many hops make all rows alike: what is left after centring needs float64. On a large graph the part
     # that stays the same is kept apart, and the rest is propagated in single precision.
     same, far = None, x.double()
     if nodes.count > recipe.large:
@@ -235,7 +235,7 @@ def featureless(graph: Graph) -> str | None:
 def is_constant(x: Any) -> bool:
     """Whether every node has the same features."""
     first = x[[0]]
-    if abs(x[[x.shape[0] // 2]] - first).max() > 0:  # one look at another node decides nearly always
+    if abs(x[[x.shape[0] // 2]] - first).max() > 0:  # comparing with one other node is nearly always enough
         return False
     if sp.issparse(x):
         return bool(abs(x - sp.csr_array(np.ones((x.shape[0], 1))) @ sp.csr_array(first)).max() == 0)
@@ -243,7 +243,7 @@ def is_constant(x: Any) -> bool:
 
 
 def silence_rule(graph: Graph) -> str:
-    """Which nodes of a graph say nothing: "isolated" ones, isolated ones without words ("empty"), or "never".
+    """Which nodes get no label: "isolated" ones, isolated ones without words ("empty"), or "never" any.
 
     In measurements a row of zeros is a value like any other; in counts of words it is no word at all.
     """

@@ -50,7 +50,7 @@ def _check(recipe: Any) -> None:
             wanted = "a number of at least 0"
             right = (name == "tolerance" and value is None) or (number and value >= 0)
         if not right:
-            raise ParameterError(f"{name} of a Recipe must be {wanted}, got {value!r}.")
+            raise ParameterError(f"{name} of a Recipe must be {wanted}, got {value!r}.", argument=name)
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class EdgeRecipe:
     """The constants of :func:`softcut.clustering.edges.edge_clusters`, for graphs without features and for starts."""
 
     groups: int = 8  # groups for each cluster: clusters made of several may have any shape
-    few: int = 128  # groups at least: with fewer, the first merges would already be the last
+    few: int = 128  # groups at least: with fewer there would be hardly anything to merge
     many: int = 512  # groups aimed at in the end; up to twice as many are merged, in time with their square
     join_rounds: int = 4  # local moves at one level: more of them make fewer, coarser levels
     stuck: float = 0.97  # groups for each node of a level where next to nothing can be joined
@@ -88,7 +88,9 @@ class Recipe:
     components: int = 64  # columns that features are reduced to
     # How often features are propagated before a network reads them; the consensus weighs the distances by evidence.
     distances: tuple[int, ...] = (0, 1, 2, 4, 8, 16)
-    many_columns: int = 16  # from so many on only the direction of a row counts: its length is its degree
+    many_columns: int = (
+        16  # with as many columns rows are scaled to length 1, which would only tell the degree
+    )
     # Longer rows, in units of the median, are shortened: after many hops isolated nodes are all that differs.
     longest_row: float = 2.0
     paper: bool = False  # the paper's network: one message-passing layer on rows of X that sum to one
@@ -104,7 +106,9 @@ class Recipe:
     patience: int = 10
     temperature: float = 1.0  # of the softmax
     start: str = "clusters"  # of the features at their distance or of the edges; "random": networks learn nothing first
-    start_iterations: int = 10  # enough to begin near them, few enough to leave a bad start
+    start_iterations: int = (
+        10  # iterations that learn the start: enough to begin near it, few enough to leave a bad one
+    )
     edge_starts: float = (
         0.25  # share of the networks that begin from clusters of the edges: features may hide these
     )
@@ -129,7 +133,7 @@ class Recipe:
     refine: bool = True
     ridge: float = 3e-3  # of the regression from features to clusters
     restart: float = 0.4  # share of a node's own evidence at every step of PageRank
-    steps: int = 10  # 0.6^10 = 0.006 is left to come
+    steps: int = 10  # steps of PageRank: 0.6^10 = 0.6 % of the result is still missing after them
 
     # ---- clusters of the edges (edges.py)
     edges: EdgeRecipe = EdgeRecipe()

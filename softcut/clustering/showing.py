@@ -1,4 +1,4 @@
-"""What an estimator shows of its clusters: the part that describes them is computed here, pages and pictures above."""
+"""Methods of an estimator that describe its clusters; pages and pictures are made by softcut.report."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ from softcut.tables.schema import TableSchema
 from softcut.training import ReplicaNet
 
 _NOT_KEPT = ("callbacks", "recipe")  # functions, and what has an entry of its own
-_MOST_STEPS = 1_000  # of a propagation: a prediction ends
+_MOST_STEPS = 1_000  # of a propagation, so that a prediction of a hostile file ends
 # Attributes of a fitted estimator that are plain values.
 _FITTED = {
     **{"n_clusters_": int, "n_features_in_": int, "n_iter_": int, "structure_": float, "verdict_": str},

@@ -136,7 +136,7 @@ def hierarchy(
     :func:`~softcut.coarsening.graclus_matching`; :func:`~softcut.coarsening.clean` makes such a matrix.
     """
     if levels < 1:
-        raise ParameterError(f"levels must be at least 1, got {levels}.")
+        raise ParameterError(f"levels must be at least 1, got {levels}.", argument="levels")
     if adjacency.nnz and adjacency.data.min() < 0:
         raise GraphError(
             f"adjacency must not hold negative weights to be coarsened, got {adjacency.data.min():g}; shift or "

@@ -43,7 +43,7 @@ class NodeDecimation:
 
     def __post_init__(self) -> None:
         if not 0 <= self.delta < 1:
-            raise ParameterError(f"delta must be at least 0 and below 1, got {self.delta}.")
+            raise ParameterError(f"delta must be at least 0 and below 1, got {self.delta}.", argument="delta")
 
     @property
     def recipe(self) -> str:
@@ -193,10 +193,11 @@ def _check_input(adjacency: sp.csr_array, keep: np.ndarray, delta: float) -> tup
     keep = np.asarray(keep)
     if keep.dtype != bool or keep.shape != (n,):
         raise ParameterError(
-            f"keep must hold True or False for each of the {n} nodes, got {keep.dtype} of shape {keep.shape}."
+            f"keep must hold True or False for each of the {n} nodes, got {keep.dtype} of shape {keep.shape}.",
+            argument="keep",
         )
     if not 0 <= delta < 1:
-        raise ParameterError(f"delta must be at least 0 and below 1, got {delta}.")
+        raise ParameterError(f"delta must be at least 0 and below 1, got {delta}.", argument="delta")
     if adjacency.nnz and not adjacency.data.min() >= 0:  # NaN, too
         raise GraphError(
             f"adjacency must not hold negative weights or NaN to be reduced, got {adjacency.data.min():g}; drop those "
@@ -212,12 +213,13 @@ def _check_input(adjacency: sp.csr_array, keep: np.ndarray, delta: float) -> tup
     count, component = connected_components(adjacency, directed=False)
     lost = np.bincount(component[keep], minlength=count) == 0
     if lost.any() and not keep.any():
-        raise ParameterError("keep must be True for at least one node, got none.")
+        raise ParameterError("keep must be True for at least one node, got none.", argument="keep")
     if lost.any():
         node = int(np.flatnonzero(lost[component])[0])
         raise ParameterError(
             f"keep must be True for at least one node of every connected component, but that of node {node} has none; "
-            "remove its nodes from the graph first."
+            "remove its nodes from the graph first.",
+            argument="keep",
         )
     return adjacency, keep
 

@@ -65,7 +65,9 @@ def load_bsds500(
     that holds ``bsds500``, in place of ``$SOFTCUT_DATA`` and the cache.
     """
     if split not in SPLITS:
-        raise ParameterError(f"split must be one of {', '.join(map(repr, SPLITS))}, got {split!r}.")
+        raise ParameterError(
+            f"split must be one of {', '.join(map(repr, SPLITS))}, got {split!r}.", argument="split"
+        )
     roots = fetching.search_roots(root)
     for place in roots:
         folder = place / "bsds500" / split

@@ -161,7 +161,8 @@ def find_collection(name: str) -> Collection:
         if collection.info.name.lower() == key:
             return collection
     raise ParameterError(
-        f"There is no list of graphs named {name!r}; the names are: {', '.join(COLLECTIONS)}."
+        f"There is no list of graphs named {name!r}; the names are: {', '.join(COLLECTIONS)}.",
+        argument="name",
     )
 
 

@@ -179,7 +179,7 @@ def generate(
         ("feature_signal", feature_signal, words is None or feature_signal <= 1, "be at most 1 for words"),
     )
     if corners is not None and kind != "power_law":
-        raise ParameterError("corners is for kind='power_law' only; leave it out.")
+        raise ParameterError("corners is for kind='power_law' only; leave it out.", argument="corners")
     corners = _KINDS[kind] if corners is None else corners
     if corners is not None:
         good = len(corners) == 4 and min(corners) >= 0 and abs(sum(corners) - 1) < 1e-6

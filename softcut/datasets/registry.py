@@ -35,9 +35,12 @@ def _find(name: str) -> Entry:
         return entries[known]
     if _key(name) in (graphs.lower() for graphs in COLLECTIONS):
         raise ParameterError(
-            f"{name!r} is a list of graphs: use softcut.datasets.load_graphs; load is for single graphs."
+            f"{name!r} is a list of graphs: use softcut.datasets.load_graphs; load is for single graphs.",
+            argument="name",
         )
-    raise ParameterError(f"There is no data set named {name!r}; the names are: {', '.join(entries)}.")
+    raise ParameterError(
+        f"There is no data set named {name!r}; the names are: {', '.join(entries)}.", argument="name"
+    )
 
 
 def name_of_data_set(name: str) -> str | None:

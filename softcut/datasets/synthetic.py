@@ -15,7 +15,7 @@ def check_rules(*rules: tuple[str, object, bool, str]) -> None:
     """Refuse the first argument that breaks its rule: (name, value, whether it keeps the rule, the rule)."""
     for name, value, kept, rule in rules:
         if not kept:
-            raise ParameterError(f"{name} must {rule}, got {value}.")
+            raise ParameterError(f"{name} must {rule}, got {value}.", argument=name)
 
 
 def _symmetric(n: int, first: NDArray[np.int64], second: NDArray[np.int64]) -> sp.csr_matrix:
@@ -54,7 +54,9 @@ def grid_graph(height: int = 15, width: int = 10) -> Graph:
     (150, 275, (150, 2))
     """
     if height < 1 or width < 1:
-        raise ParameterError(f"height and width must be at least 1, not {height} and {width}.")
+        raise ParameterError(
+            f"height and width must be at least 1, not {height} and {width}.", argument="height"
+        )
     nodes = np.arange(height * width).reshape(height, width)
     first = np.concatenate([nodes[:, :-1].ravel(), nodes[:-1].ravel()])
     second = np.concatenate([nodes[:, 1:].ravel(), nodes[1:].ravel()])
@@ -80,7 +82,8 @@ def community_graph(n_communities: int = 6, n_nodes: int = 150, seed: int = 0) -
     """
     if n_communities < 1 or n_nodes < 2 * n_communities:
         raise ParameterError(
-            f"n_nodes must be at least 2 per community, not {n_nodes} for n_communities={n_communities}."
+            f"n_nodes must be at least 2 per community, not {n_nodes} for n_communities={n_communities}.",
+            argument="n_nodes",
         )
     rng = np.random.default_rng(seed)
     smallest = max(2, round(n_nodes / n_communities / 3))

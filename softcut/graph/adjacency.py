@@ -135,7 +135,7 @@ def symmetrised(
     if same_pattern(matrix, transposed):
         if matrix.dtype == bool or np.array_equal(matrix.data, transposed.data):
             return matrix
-        # Sums taken in different orders differ in the last bits: not worth a word.
+        # Sums taken in different orders differ in the last bits: no warning for that.
         tolerance = 1e-5 if matrix.dtype == np.float32 else 1e-12
         larger, smaller = np.maximum(matrix.data, transposed.data), np.minimum(matrix.data, transposed.data)
         unequal = int(np.count_nonzero(larger - smaller > tolerance * larger)) // 2

@@ -1,4 +1,4 @@
-"""What a graph holds and what can be made of it: the part of ``Graph`` that does not care where it came from."""
+"""The contents of a graph and what can be made of them; the constructors of ``Graph`` are in graph.py."""
 
 from __future__ import annotations
 
@@ -220,7 +220,7 @@ class BaseGraph:
     def in_mean_weights(self) -> Self:
         """The same graph with weights in units of their mean (that of each graph of a batch).
 
-        They are rounded to 30 bits, so that the unit they came in leaves no trace.
+        They are rounded to 30 bits, so that the same graph in another unit gives the same numbers.
 
         >>> from softcut.graph import Graph
         >>> Graph.from_edges([[0, 1], [1, 2]], edge_weight=[10, 30]).in_mean_weights().adjacency.data.tolist()

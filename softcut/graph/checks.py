@@ -240,7 +240,7 @@ def tidied(matrix: sp.csr_array, boolean: bool) -> sp.csr_array:
         matrix.sum_duplicates()
         matrix.eliminate_zeros()
         if boolean:
-            matrix.data[:] = 1  # there or not, however often it is said
+            matrix.data[:] = 1  # a repeated entry of a binary matrix counts once
     if matrix.indices.dtype != np.int32 and max(matrix.nnz, *matrix.shape) < 2**31:
         # scikit-learn takes no 64-bit indices.
         indices, indptr = matrix.indices.astype(np.int32), matrix.indptr.astype(np.int32)

@@ -111,7 +111,7 @@ class GraphCollection:
         return x
 
     def without_edges(self) -> GraphCollection:
-        """The same nodes and features, no edges: what a network sees that does not know the graph."""
+        """The same nodes and features without edges."""
         empty = np.zeros(0, np.int32)
         return replace(self, rowptr=np.zeros_like(self.rowptr), col=empty, weight=None)
 
@@ -227,13 +227,13 @@ def places_by_name(
     unknown = sorted(place.keys() - set(wanted or ()))
     if missing or unknown:
         words = (("lacks", missing), ("has", unknown))
-        found = " and ".join(f"{word} {listed(names, 3)}" for word, names in words if names)
-        raise GraphError(f"{whose} does not have the features of the first graphs by name: it {found}.")
+        differences = " and ".join(f"{word} {listed(names, 3)}" for word, names in words if names)
+        raise GraphError(f"{whose} does not have the features of the first graphs by name: it {differences}.")
     return [place[name] for name in wanted or ()]
 
 
 def class_labels(y: Any, count: int) -> NDArray[Any]:
-    """The classes of so many graphs as an array that holds them exactly: words, or numbers.
+    """The classes of `count` graphs as an array of words or of numbers, without loss.
 
     >>> class_labels(["b", "a"], 2).tolist()
     ['b', 'a']
@@ -317,11 +317,12 @@ def folds(graphs: GraphCollection, count: int = 10, seed: int = 0, validation: f
         return [Split(*parts) for _ in range(count)]
     y = graphs.y
     if y is None:
-        raise ParameterError("graphs must have classes y to be split.")
+        raise ParameterError("graphs must have classes y to be split.", argument="graphs")
     smallest = np.bincount(y).min(initial=len(y))
     if not 2 <= count <= smallest:
         raise ParameterError(
-            f"count must be at least 2 and at most the size of the smallest class, {smallest}, not {count}."
+            f"count must be at least 2 and at most the size of the smallest class, {smallest}, not {count}.",
+            argument="count",
         )
     fold = _stratified(y, count, np.random.default_rng(seed))
     splits = []

@@ -30,14 +30,14 @@ _PLAIN_DICT = re.compile(r"\{'(\w+)': ([-+0-9.eE]+)\}")
 _NUMBER_TYPES = re.compile(r"(?:(?:np|numpy)\.)?(?:float|int|uint)[0-9]*|(?:decimal\.)?Decimal")
 _COMMENTED_TITLES = re.compile(r"^[#%]+\s*(.*)$")
 
-# A file where more edges than this stand alone may well begin with one of them.
+# Above this share of edges whose two ends occur nowhere else, the first row may be such an edge.
 _FEW_ALONE = 0.02
 
 Rows = list[tuple[int, list[str]]]
 
 
 @dataclass(frozen=True)
-class Layout:
+class EdgeListLayout:
     """Which columns hold what, how many there are, the line the data begin on, and what was understood.
 
     `needs_all`: whether that took all of the text, because the first row may be titles, or lines were rewritten.
@@ -60,7 +60,7 @@ def read_edge_list(data: bytes, options: ReadOptions) -> tuple[EdgeTable, list[N
 # ---------------------------------------------------------------------- layout
 
 
-def understand(data: bytes, options: ReadOptions) -> tuple[TextTable, Layout, list[Note]]:
+def understand(data: bytes, options: ReadOptions) -> tuple[TextTable, EdgeListLayout, list[Note]]:
     """The table of a text file, which of its columns hold what, and notes on all of that."""
     table = open_table(data, options.label, options.delimiter, options.comments, options.encoding)
     first = next((line for _, line in table.lines()), None)
@@ -69,7 +69,7 @@ def understand(data: bytes, options: ReadOptions) -> tuple[TextTable, Layout, li
     if _DICT_TAIL.match(first.strip()):
         table, columns = _without_dicts(table, options)
         note = Note("format", f"{table.label}: edge list of networkx", format="edges")
-        layout = Layout(columns, 2 if columns.weight is None else 3, 1, note, needs_all=True)
+        layout = EdgeListLayout(columns, 2 if columns.weight is None else 3, 1, note, needs_all=True)
     else:
         sample = table.sample()
         _refuse_matrix(table, sample, options)
@@ -77,7 +77,7 @@ def understand(data: bytes, options: ReadOptions) -> tuple[TextTable, Layout, li
     return table, layout, [layout.note, layout.columns.note(), *table.notes]
 
 
-def _find_layout(table: TextTable, sample: Rows, options: ReadOptions) -> Layout:
+def _find_layout(table: TextTable, sample: Rows, options: ReadOptions) -> EdgeListLayout:
     line, first = sample[0]
     commented = _commented_titles(table, line, len(first)) if options.header is None else None
     header = (
@@ -98,7 +98,7 @@ def _find_layout(table: TextTable, sample: Rows, options: ReadOptions) -> Layout
     separated = f"{table.label}: edge list separated by {table.separated_by()}"
     note = Note("format", separated, why, format="edges", header=header.there)
     begin = line + 1 if header.there and not commented else line
-    return Layout(columns, len(first), begin, note, needs_all=header.in_doubt)
+    return EdgeListLayout(columns, len(first), begin, note, needs_all=header.in_doubt)
 
 
 def _refuse_matrix(table: TextTable, sample: Rows, options: ReadOptions) -> None:
@@ -179,7 +179,7 @@ def _find_header(table: TextTable, sample: Rows, options: ReadOptions) -> _Heade
     if first[0] in values or first[1] in values:
         return _Header(False)
     names = f"{first[0]!r} and {first[1]!r}"
-    # Two names that never come again are titles, unless such edges are common here.
+    # Two names that occur on no other line are titles, unless such edges are common in this file.
     rows = [fields[:2] for _, fields in table.rows() if len(fields) > 1][1:]
     counts = Counter(name for pair in rows for name in pair)
     if first[0] in counts or first[1] in counts:
@@ -227,7 +227,7 @@ def _column_count(table: TextTable, line: int, count: int) -> FileFormatError:
 # ---------------------------------------------------------------------- rows
 
 
-def _parse_rows(table: TextTable, layout: Layout) -> tuple[EdgeTable, list[Note]]:
+def _parse_rows(table: TextTable, layout: EdgeListLayout) -> tuple[EdgeTable, list[Note]]:
     """Any ids, row by row, naming the line of the first mistake."""
     columns, count = layout.columns, layout.count
     ends: list[tuple[str, str]] = []

@@ -14,7 +14,7 @@ _MARKS = (
     (codecs.BOM_UTF16_LE, "utf-16"),
     (codecs.BOM_UTF16_BE, "utf-16"),
 )
-_SIGNS = set("‘’‚“”„–—…€£°§«»•™®©·²³µ½\xa0")  # what Western text has beside letters
+_SIGNS = set("‘’‚“”„–—…€£°§«»•™®©·²³µ½\xa0")  # characters of Western text that are not letters
 _WORD = re.compile(r"[^\W\d_]+")
 
 
@@ -64,7 +64,7 @@ def as_utf8(data: bytes, encoding: str | None, label: str) -> tuple[bytes, list[
 def _decoded(data: bytes, encoding: str, why: str) -> tuple[bytes, list[Note]]:
     try:
         return data.decode(encoding).encode("utf-8"), [_note(encoding, why)]
-    except UnicodeError:  # the reader says what is wrong with the bytes
+    except UnicodeError:  # the reader reports what is wrong with the bytes
         return data, []
 
 

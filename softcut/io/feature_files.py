@@ -19,7 +19,7 @@ from softcut.tables.arrays import is_missing, shown
 from softcut.tables.columns import (
     Column,
     FeatureTable,
-    Table,
+    InputTable,
     column_of_fields,
     is_number,
     is_value,
@@ -41,7 +41,7 @@ def features_from(
     comments: str | None = None,
     max_bytes: int | None = None,
     encoding: str | None = None,
-) -> Table | FeatureTable:
+) -> InputTable | FeatureTable:
     """The table of a text file or data frame, or the matrix of an array, archive or sparse matrix."""
     if is_frame(source):
         return table_of_frame(source, "features")
@@ -58,7 +58,7 @@ def features_from(
     return _checked(_load(data, kind, label, max_bytes), label)
 
 
-def table_of_sheet(book: Workbook, sheet: str, header: bool | None) -> Table:
+def table_of_sheet(book: Workbook, sheet: str, header: bool | None) -> InputTable:
     """The table of one sheet of a workbook."""
     table = _read_text(open_table(book.sheets[sheet], book.place(sheet), ",", ""), header)
     return replace(table, notes=tuple(without_delimiter(table.notes)))
@@ -111,7 +111,7 @@ def _checked(x: Any, label: str) -> FeatureTable:
 # ---------------------------------------------------------------------- text
 
 
-def _read_text(table: TextTable, asked: bool | None) -> Table:
+def _read_text(table: TextTable, asked: bool | None) -> InputTable:
     """The columns of a text table, naming the line of the first mistake."""
     numbered = list(table.rows())
     if not numbered:
@@ -145,7 +145,7 @@ def _read_text(table: TextTable, asked: bool | None) -> Table:
         columns.append(column)
         if note is not None and all(note.code != other.code for other in notes):
             notes.append(note)
-    return Table(table.label, columns, header, lines=lines, notes=tuple(notes))
+    return InputTable(table.label, columns, header, lines=lines, notes=tuple(notes))
 
 
 def _is_header(rows: list[list[str]], asked: bool | None) -> tuple[bool, str]:

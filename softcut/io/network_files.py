@@ -14,7 +14,7 @@ from softcut.graph.conversions import edges_of_networkx
 from softcut.io.network_formats import NETWORK_FORMATS, parse_network
 from softcut.io.options import ReadOptions
 from softcut.tables.arrays import listed
-from softcut.tables.columns import FeatureOptions, Table, column_of_values
+from softcut.tables.columns import FeatureOptions, InputTable, column_of_values
 from softcut.tables.edge_columns import WEIGHT_NAMES
 from softcut.tables.feature_columns import feature_table
 
@@ -71,18 +71,18 @@ def read_network(
     return _with_attributes(graph, table, attributes, options.features, options.label)
 
 
-def _attribute_table(network: Any, label: str) -> Table:
+def _attribute_table(network: Any, label: str) -> InputTable:
     nodes = [values for _, values in network.nodes(data=True)]
     columns = []
     for key in dict.fromkeys(key for values in nodes for key in values):
         items = np.empty(len(nodes), dtype=object)
         items[:] = [values.get(key) for values in nodes]
         columns.append(column_of_values(str(key), items))
-    return Table(f"{label}, node attributes", columns)
+    return InputTable(f"{label}, node attributes", columns)
 
 
 def _with_attributes(
-    graph: Graph, table: Table, attributes: str | Sequence[str], options: FeatureOptions, label: str
+    graph: Graph, table: InputTable, attributes: str | Sequence[str], options: FeatureOptions, label: str
 ) -> Graph:
     titles = [column.title for column in table.columns]
     left_out: list[str] = []

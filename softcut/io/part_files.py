@@ -117,14 +117,15 @@ def write_parts(
     """
     folder, n = Path(folder), adjacency.shape[0]
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise ParameterError(f"folder {folder} is not empty; name a new folder.")
+        raise ParameterError(f"folder {folder} is not empty; name a new folder.", argument="folder")
     for name, rows in (("owner", len(owner)), ("x", None if x is None else len(x))):
         if rows is not None and rows != n:
-            raise ParameterError(f"{name} has {rows} rows, but the graph has {n} nodes.")
+            raise ParameterError(f"{name} has {rows} rows, but the graph has {n} nodes.", argument=name)
     sizes = np.bincount(owner)
     if not sizes.all():
         raise ParameterError(
-            f"owner leaves part {int(sizes.argmin())} without nodes; number the parts from 0 on."
+            f"owner leaves part {int(sizes.argmin())} without nodes; number the parts from 0 on.",
+            argument="owner",
         )
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}.") as staged:
@@ -138,7 +139,7 @@ def write_parts(
             place[nodes] = np.arange(len(nodes))
         counts = np.zeros((parts, parts), dtype=np.int64)  # [receiver, sender]
         sent: list[list[np.ndarray]] = [[] for _ in range(parts)]
-        entries, number = [], place.copy()  # number: of a node as a column of the part being written
+        entries, number = [], place.copy()  # number: the column of each node in the part being written
         index = np.int32 if n < 2**31 else np.int64
         for p, nodes in enumerate(members):
             rows = adjacency[nodes]
@@ -242,7 +243,8 @@ def open_part(folder: str | Path, number: int) -> Part:
     folder, manifest = Path(folder), read_manifest(folder)
     if not 0 <= number < manifest.parts:
         raise ParameterError(
-            f"number must be from 0 to {manifest.parts - 1}, the parts of {folder}, got {number}."
+            f"number must be from 0 to {manifest.parts - 1}, the parts of {folder}, got {number}.",
+            argument="number",
         )
     names = ["nodes", "rowptr", "col", "send", "counts"]
     names += ["val"] * manifest.weighted + ["x"] * (manifest.columns > 0)

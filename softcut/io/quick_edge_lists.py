@@ -16,7 +16,7 @@ import numpy as np
 
 from softcut.errors import DependencyError, FileFormatError, Note, require
 from softcut.graph.checks import check_edge_index
-from softcut.io.edge_lists import Layout, understand
+from softcut.io.edge_lists import EdgeListLayout, understand
 from softcut.io.options import ReadOptions
 from softcut.io.text_files import errors_of_files, plain_text_bytes, reason_of
 from softcut.tables.edge_columns import EdgeTable, choose_edge_columns, whole_numbers
@@ -27,7 +27,7 @@ PLAIN_BYTES = 1 << 20
 _BLOCK = 32 * 2**20
 _ROWS = 1 << 20
 _PIECE = 1 << 20
-# The layout is found from so many bytes; those it looks at are fewer.
+# The layout is found from this many bytes at most.
 _HEAD = 4 * 2**20
 _LEADING = re.compile(rb"(?:[ \t]*(?:[#%][^\n]*)?\n)*")
 # Quotes, comments, what is no text, and what is white space to Python but part of a name to Arrow.
@@ -100,7 +100,7 @@ def read_plain_edges(
     return None
 
 
-def _layout(head: bytes, options: ReadOptions) -> tuple[Layout, list[Note], str]:
+def _layout(head: bytes, options: ReadOptions) -> tuple[EdgeListLayout, list[Note], str]:
     """Which columns hold what; only where all of the file would be understood like its head."""
     data = plain_text_bytes(head)
     if options.comments is not None or options.encoding is not None or data.startswith(b"\x1f\x8b"):
@@ -133,7 +133,7 @@ def _check_plain(block: bytes, delimiter: str | None = None) -> None:
 
 
 def _blocks(
-    stream: IO[bytes], size: int, layout: Layout, delimiter: str, progress: ReadProgress | None
+    stream: IO[bytes], size: int, layout: EdgeListLayout, delimiter: str, progress: ReadProgress | None
 ) -> Iterator[bytes]:
     """Rows of the file, a few millions at a time: whole lines, without header and what stands before it."""
     skip, rest, first = layout.first_line - 1, b"", True
@@ -154,7 +154,9 @@ def _blocks(
             progress(stream.tell(), size)
 
 
-def _columns(block: bytes, layout: Layout, delimiter: str, kind: str) -> tuple[Any, Any, np.ndarray | None]:
+def _columns(
+    block: bytes, layout: EdgeListLayout, delimiter: str, kind: str
+) -> tuple[Any, Any, np.ndarray | None]:
     """Source, target and perhaps weight of the rows of a block, with ids of one kind."""
     import pyarrow
     from pyarrow import compute, csv

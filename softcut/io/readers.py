@@ -49,7 +49,7 @@ from softcut.io.text_files import (
 )
 from softcut.tables.arrays import plural, shown
 from softcut.tables.bipartite import separated
-from softcut.tables.columns import FeatureOptions, FeatureTable, Table
+from softcut.tables.columns import FeatureOptions, FeatureTable, InputTable
 from softcut.tables.edge_columns import (
     EdgeTable,
     edges_of_table,
@@ -193,10 +193,12 @@ def read_graph(
     if format not in (None, *kinds):
         raise ParameterError(f"format is {format!r}: choose one of {', '.join(kinds)}.", argument="format")
     if is_standard_input(path) and is_standard_input(features):
-        raise ParameterError("graph and features cannot both be '-': standard input can be read once.")
+        raise ParameterError(
+            "graph and features cannot both be '-': standard input can be read once.", argument="features"
+        )
     if path is None:
         if features is None:
-            raise ParameterError("there is neither a graph nor features: name a file of edges, or features.")
+            raise ParameterError("there is neither a graph nor features: name one.", argument="features")
     elif n_neighbors is not None:
         raise ParameterError(
             "n_neighbors has no effect beside a graph: leave it out, or the graph.", argument="n_neighbors"
@@ -248,7 +250,7 @@ def _read_file(
     if edges is None and kind != "xlsx":
         _check_one_kind(options)
     data = path if kind in ("frame", "h5ad") or edges is not None else read_bytes(path, options.max_bytes)
-    table: Table | FeatureTable | None = None
+    table: InputTable | FeatureTable | None = None
     if kind == "xlsx":
         edges, table = read_workbook(data, options, text[0], features is None)
     if features is not None and attributes is None:
@@ -318,7 +320,7 @@ def _attributes(features: Any, kind: str, label: str) -> str | list[str] | None:
 
 
 def _graph_of_edges(
-    edges: EdgeTable, notes: list[Note], table: Table | FeatureTable | None, options: ReadOptions
+    edges: EdgeTable, notes: list[Note], table: InputTable | FeatureTable | None, options: ReadOptions
 ) -> Graph:
     edges, table, features, kinds = separated(edges, options.bipartite, table, options.features)
     with errors_of_files():
@@ -344,10 +346,10 @@ def _graph_of_data(data: Any, kind: str, attributes: str | list[str] | None, opt
     return (read_mtx if kind == "mtx" else read_npz)(data, options)
 
 
-def _attach(graph: Graph, features: Table | FeatureTable, options: ReadOptions, named: bool) -> Graph:
+def _attach(graph: Graph, features: InputTable | FeatureTable, options: ReadOptions, named: bool) -> Graph:
     """Features for a graph whose nodes have an order of their own (not an edge list), and perhaps ids (`named`)."""
     n = graph.num_nodes
-    rows = features.num_rows if isinstance(features, Table) else int(features.x.shape[0])
+    rows = features.num_rows if isinstance(features, InputTable) else int(features.x.shape[0])
     if n > 100 * max(rows, 1000):  # before a name is made for each node
         raise FileFormatError(f"{features.label} has {rows} rows but {options.label} has {n} nodes.")
     with errors_of_files():

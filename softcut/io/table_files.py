@@ -13,13 +13,13 @@ from softcut.io.feature_files import table_of_sheet, without_delimiter
 from softcut.io.options import ReadOptions
 from softcut.io.text_files import errors_of_files, file_of, reason_of, stem_of
 from softcut.io.workbooks import Workbook
-from softcut.tables.columns import FeatureTable, Table
+from softcut.tables.columns import FeatureTable, InputTable
 from softcut.tables.edge_columns import EdgeTable
 from softcut.tables.feature_columns import feature_table
 
 
 def graph_of_rows(
-    features: Table | FeatureTable, source: Any, options: ReadOptions, n_neighbors: int | None
+    features: InputTable | FeatureTable, source: Any, options: ReadOptions, n_neighbors: int | None
 ) -> Graph:
     """The graph of nearest rows of a table."""
     named = isinstance(source, (str, bytes)) or hasattr(source, "__fspath__")
@@ -31,7 +31,7 @@ def graph_of_rows(
 
 def read_workbook(
     data: bytes, options: ReadOptions, header: bool | None, with_nodes: bool
-) -> tuple[tuple[EdgeTable, list[Note]], Table | None]:
+) -> tuple[tuple[EdgeTable, list[Note]], InputTable | None]:
     """The edges of a workbook, and the table of its nodes where it has a sheet for them with features."""
     book = Workbook(data, options.label, options.max_bytes)
     sheet, nodes = book.edges(), book.nodes() if with_nodes else None

@@ -25,7 +25,7 @@ from softcut.tables.arrays import plural, warn_caller
 _UNPACKED_BYTES = 64 * 2**20
 _UNPACKED_TIMES = 100
 _NAMED = {"\t": "tabs", " ": "spaces", ",": "commas", ";": "semicolons"}
-# Excel and its kin say on a line of its own what separates the columns.
+# Excel and similar programs name the delimiter on a first line, sep=;
 _SEPARATOR_LINE = re.compile(rb"""^["']?sep=([^\n])["']?[ \t]*(?=\n|$)""", re.IGNORECASE)
 _WAIT = 10.0  # seconds for somebody to write into a pipe
 _HEAD = 1 << 20  # the layout of a table shows in its first megabyte
@@ -53,11 +53,12 @@ def label_of(path: Any) -> str:
     try:
         return os.fsencode(path).decode("utf-8", "replace")
     except TypeError:
-        raise ParameterError(f"path is a {type(path).__name__}: pass the name of a file.") from None
+        said = f"path is a {type(path).__name__}: pass the name of a file."
+        raise ParameterError(said, argument="path") from None
 
 
 def file_of(path: Any, kind: str) -> str:
-    """The path of a file that is opened where its reader needs it, which no pipe allows."""
+    """The path of a file that its reader opens itself; pipes are refused."""
     file = os.path.expanduser(os.fsdecode(path))
     if is_standard_input(path) or (
         os.path.exists(file) and not os.path.isfile(file) and not os.path.isdir(file)
@@ -162,7 +163,7 @@ def _read_pipe(file: Path, label: str) -> bytes:
     handle = os.open(file, os.O_RDONLY | os.O_NONBLOCK)
     with open(handle, "rb") as stream:
         if not select.select([handle], [], [], _WAIT)[0]:
-            with suppress(BlockingIOError):  # a writer that has nothing to say yet
+            with suppress(BlockingIOError):  # the writer has not written anything yet
                 if not os.read(handle, 1):
                     raise FileFormatError(f"{label} is a pipe that nothing writes to.")
         os.set_blocking(handle, True)

@@ -71,7 +71,7 @@ class GraphClassification(ClassifierMixin, BaseEstimator):
     k : sequence of int, optional
         Clusters at each level; by default N // 2, N // 4, ... with N the mean number of nodes.
     max_iter, validation : int and float
-        At most so many epochs; the share of the graphs that decides when to stop (and is not trained on).
+        The largest number of epochs; the share of the graphs that decides when to stop (and is not trained on).
     pool_args : mapping, optional
         Further options of the pooler.
     random_state : int, None, RandomState or Generator

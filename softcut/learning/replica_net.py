@@ -245,7 +245,7 @@ def replica_net(
 ) -> GraphClassifier:
     """A model that computes R models at once, for batches of R replicas side by side.
 
-    With `one_hot`, so many of the input's `columns` are feature numbers of one-hot blocks (see
+    With `one_hot`, that many of the input's `columns` are feature numbers of one-hot blocks (see
     :class:`~softcut.graph.GraphCollection`), and the first layers look their weights up.
     """
     if not models:

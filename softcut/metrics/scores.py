@@ -36,14 +36,18 @@ def _as_labels(values: ArrayLike, name: str) -> NDArray[Any]:
     try:
         array = np.asarray(values.detach() if isinstance(values, torch.Tensor) else values)
     except ValueError as error:
-        raise ParameterError(f"{name} must be one label per node: {error}") from error
+        raise ParameterError(f"{name} must be one label per node: {error}", argument=name) from error
     if array.ndim != 1:
-        raise ParameterError(f"{name} must be one label per node, but it has shape {array.shape}.")
+        raise ParameterError(
+            f"{name} must be one label per node, but it has shape {array.shape}.", argument=name
+        )
     if array.size == 0:
-        raise ParameterError(f"{name} is empty: there must be at least one node.")
+        raise ParameterError(f"{name} is empty: there must be at least one node.", argument=name)
     if array.dtype.kind == "f":
         if not np.isfinite(array).all():
-            raise ParameterError(f"{name} holds NaN or infinite values; labels must be comparable.")
+            raise ParameterError(
+                f"{name} holds NaN or infinite values; labels must be comparable.", argument=name
+            )
         if are_whole(array).all():
             array = array.astype(np.int64)
     if array.dtype.kind in "Oc" or (array.dtype.kind in "US" and not hasattr(values, "dtype")):
@@ -56,11 +60,15 @@ def _check_kinds(labels: Any, name: str) -> None:
     kinds: dict[type, Any] = {}
     for number, label in enumerate(labels):
         if _is_missing(label):
-            raise ParameterError(f"{name} has no label for node {number} ({label}); leave that node out.")
+            raise ParameterError(
+                f"{name} has no label for node {number} ({label}); leave that node out.", argument=name
+            )
         kinds.setdefault(str if isinstance(label, str) else float if _is_real(label) else type(label), label)
     if len(kinds) > 1 or not (kinds.keys() <= {str, float, bytes}):
         shown = ", ".join(f"{label!r} ({type(label).__name__})" for label in list(kinds.values())[:2])
-        raise ParameterError(f"{name} must hold numbers or text, not both or anything else; it has {shown}.")
+        raise ParameterError(
+            f"{name} must hold numbers or text, not both or anything else; it has {shown}.", argument=name
+        )
 
 
 def _is_missing(label: Any) -> bool:
@@ -92,7 +100,10 @@ def _adjacency_and_codes(graph: GraphLike, labels: ArrayLike) -> tuple[sp.csr_ma
     """The adjacency matrix of the nodes that have a cluster, and their labels renumbered."""
     adjacency, array = _as_adjacency(graph), _as_labels(labels, "labels")
     if len(array) != adjacency.shape[0]:
-        raise ParameterError(f"labels has {len(array)} entries but the graph has {adjacency.shape[0]} nodes.")
+        raise ParameterError(
+            f"labels has {len(array)} entries but the graph has {adjacency.shape[0]} nodes.",
+            argument="labels",
+        )
     placed = _placed(array)
     if not placed.all():
         adjacency, array = adjacency[placed][:, placed], array[placed]
@@ -131,18 +142,23 @@ def _pair(y: ArrayLike, labels: ArrayLike) -> tuple[NDArray[np.int64], NDArray[n
     first, second = _as_labels(y, "y"), _as_labels(labels, "labels")
     if len(first) != len(second):
         raise ParameterError(
-            f"y has {len(first)} entries but labels has {len(second)}; they must be of the same nodes."
+            f"y has {len(first)} entries but labels has {len(second)}; they must be of the same nodes.",
+            argument="y",
         )
     placed = _placed(second)
     if not placed.any():
-        raise ParameterError("labels is -1 for every node: there are no clusters to compare with y.")
+        raise ParameterError(
+            "labels is -1 for every node: there are no clusters to compare with y.", argument="labels"
+        )
     return _codes(first[placed]), _codes(second[placed])
 
 
 def _graph_scores(graph: GraphLike, labels: ArrayLike, resolution: float = 1.0) -> dict[str, float]:
     """What the volume of every used cluster and the weight of its edges inside, 1_c' A 1_c, say."""
     if not _is_real(resolution) or not np.isfinite(resolution):
-        raise ParameterError(f"resolution must be a finite number, got {resolution!r}.")
+        raise ParameterError(
+            f"resolution must be a finite number, got {resolution!r}.", argument="resolution"
+        )
     adjacency, numbers = _adjacency_and_codes(graph, labels)
     rows = np.repeat(numbers, np.diff(adjacency.indptr))
     same = np.where(rows == numbers[adjacency.indices], adjacency.data, 0)
@@ -180,7 +196,9 @@ def nmi(y: ArrayLike, labels: ArrayLike, average: Literal["arithmetic", "geometr
     (0.8, 0.816)
     """
     if average not in ("arithmetic", "geometric"):
-        raise ParameterError(f"average must be 'arithmetic' or 'geometric', not {average!r}.")
+        raise ParameterError(
+            f"average must be 'arithmetic' or 'geometric', not {average!r}.", argument="average"
+        )
     value = _sk.normalized_mutual_info_score(*_pair(y, labels), average_method=average)
     return _at_most_one(value)
 
@@ -277,7 +295,7 @@ def conductance(graph: GraphLike, labels: ArrayLike, reduce: Literal["mean", "ma
     (1.0, 1.0)
     """
     if reduce not in ("mean", "max"):
-        raise ParameterError(f"reduce must be 'mean' or 'max', not {reduce!r}.")
+        raise ParameterError(f"reduce must be 'mean' or 'max', not {reduce!r}.", argument="reduce")
     return _graph_scores(graph, labels)["conductance" if reduce == "mean" else "conductance_max"]
 
 
@@ -303,7 +321,7 @@ def balance(labels: ArrayLike, k: int | None = None) -> float:
     (1.0, 0.5, 0.0)
     """
     if k is not None and (isinstance(k, bool) or not isinstance(k, Integral) or k < 1):
-        raise ParameterError(f"k must be a whole number of at least 1, got {k!r}.")
+        raise ParameterError(f"k must be a whole number of at least 1, got {k!r}.", argument="k")
     array = _as_labels(labels, "labels")
     _, sizes = np.unique(array[_placed(array)], return_counts=True)
     k = max(k or 1, len(sizes))

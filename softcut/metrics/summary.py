@@ -14,7 +14,7 @@ import scipy.sparse as sp
 from softcut.errors import ParameterError, require
 from softcut.graph import Graph
 from softcut.metrics.traits import Trait, traits_of_clusters
-from softcut.tables.wording import percent, shortened
+from softcut.tables.display_text import percent, shortened
 
 VERDICTS = {
     "none": "The graph may have no clusters: do not rely on these.",
@@ -215,7 +215,9 @@ def summarise(
     """
     labels = np.asarray(labels)
     if labels.shape != (graph.num_nodes,):
-        raise ParameterError(f"labels must hold one label per node ({graph.num_nodes}), got {labels.shape}.")
+        raise ParameterError(
+            f"labels must hold one label per node ({graph.num_nodes}), got {labels.shape}.", argument="labels"
+        )
     labels = labels.astype(np.int64)
     k = max(int(labels.max(initial=-1)) + 1, 0 if soft is None else soft.shape[1])
     chances = np.eye(k)[labels] if soft is None else np.asarray(soft, dtype=np.float64)

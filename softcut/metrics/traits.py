@@ -25,8 +25,8 @@ from torch import Tensor
 from softcut.metrics.features import axes_table, column_gains, looked_at, normal_scores, told_by
 from softcut.ops.information import multinomial_complexity
 from softcut.tables.arrays import to_dense
+from softcut.tables.display_text import percent, readable, shortened
 from softcut.tables.kinds import CATEGORY, NUMBER
-from softcut.tables.wording import percent, readable, shortened
 
 _MOST = 6  # traits of a cluster
 _NAME = 60  # characters of a feature's name

@@ -25,7 +25,7 @@ CONNECTIONS = ("adjacency", "two_hop")
 
 
 def _check_batch(op: Operator, batch: Tensor | None, mask: Tensor | None) -> Operator:
-    """An operator knows its graphs; what is said beside it must not contradict it."""
+    """Raise where other arguments contradict what an operator knows about its graphs."""
     if mask is not None:
         if not isinstance(op, Dense):
             raise GraphError("mask belongs to a dense adjacency; a sparse operator has no padding.")
@@ -226,7 +226,7 @@ def entries(op: Operator) -> Entries:
         if op.scale is not None:
             val = val * op.scale[row] * op.scale[col]
         return Entries(row, col, val)
-    raise ParameterError(f"this pooler needs a sparse operator, not {type(op).__name__}.")
+    raise ParameterError(f"this pooler needs a sparse operator, not {type(op).__name__}.", argument="op")
 
 
 def _merged(row: Tensor, col: Tensor, val: Tensor, width: int) -> tuple[Tensor, Tensor, Tensor]:

@@ -168,7 +168,7 @@ class CSR(SparseOperator):
         edge_weight = _one_per_edge(edge_weight, edge_index.shape[1])
         if num_nodes is None:
             num_nodes = int(edge_index.max()) + 1 if edge_index.numel() else 0
-        if is_exporting():  # no value can be looked at: what needs one is left to a run outside
+        if is_exporting():  # values cannot be read here: checks that need them are left out
             pattern = RecordedPattern(edge_index[0], edge_index[1], (num_nodes, num_nodes))
             graphs = Segments(num_nodes, ptr) if batch is None else RecordedSegments(batch)
             if edge_weight is not None:

@@ -106,7 +106,9 @@ def reduce_graphs(loss: Tensor, reduction: str, occupied: Tensor | None = None) 
         return loss.sum(0)
     if reduction == "none":
         return loss
-    raise ParameterError(f"reduction must be 'mean', 'sum' or 'none', got {reduction!r}.")
+    raise ParameterError(
+        f"reduction must be 'mean', 'sum' or 'none', got {reduction!r}.", argument="reduction"
+    )
 
 
 def check_tensor(value: Any, name: str, what: str) -> Tensor:

@@ -187,7 +187,9 @@ def get_objective(name: str) -> Objective:
     ('spectral', 'cluster')
     """
     if not isinstance(name, str) or name not in _FAMILY:
-        raise ParameterError(f"objective must be one of {', '.join(OBJECTIVES)}, got {name!r}.")
+        raise ParameterError(
+            f"objective must be one of {', '.join(OBJECTIVES)}, got {name!r}.", argument="objective"
+        )
     return _FAMILY[name]
 
 

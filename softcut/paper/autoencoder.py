@@ -26,7 +26,7 @@ from softcut.graph import Graph
 from softcut.nn.models import GraphAutoencoder
 from softcut.ops import as_operator
 from softcut.paper import commands
-from softcut.paper.runs import Job, Pair, cells, check_names, locked, quiet, read_cells, settings_hash
+from softcut.paper.runs import Pair, RunSession, cells, check_names, locked, quiet, read_cells, settings_hash
 from softcut.provenance import command_line
 from softcut.report.plots import figure, save_figure
 from softcut.report.tables import Cell, Table
@@ -200,12 +200,12 @@ def run(
     check_names(datasets, tuple(DATASETS), "datasets")
     check_names(methods, METHODS, "methods")
     settings = settings or Settings()
-    known, job = asdict(settings), Job(out_dir, device, minutes)
-    stem, records = str(job.out / settings.name), job.records(settings.name)
+    known, session = asdict(settings), RunSession(out_dir, device, minutes)
+    stem, records = str(session.out / settings.name), session.records(settings.name)
     arrays = _stored(Path(f"{stem}.npz"))
     for dataset, method in itertools.product(datasets, methods):
-        train = partial(_train, job, dataset, method, list(range(runs)), settings, arrays, progress)
-        job.fill(settings.name, method, [dataset], runs, known, train, _cells)
+        train = partial(_train, session, dataset, method, list(range(runs)), settings, arrays, progress)
+        session.fill(settings.name, method, [dataset], runs, known, train, _cells)
     made = read_cells(f"{stem}.json")
     shown = [run for c in made for run in records.of(c["dataset"], c["method"], c["seeds"], c["settings"])]
     draw_reconstructions(f"{stem}.png", shown, arrays)
@@ -221,7 +221,7 @@ def _stored(path: Path) -> dict[str, np.ndarray]:
 
 
 def _train(
-    job: Job,
+    session: RunSession,
     dataset: str,
     method: str,
     seeds: list[int],
@@ -232,16 +232,18 @@ def _train(
 ) -> None:
     """Train all seeds of a cell, where one is missing, and record them; out of time, a checkpoint is left."""
     graph, cell, known = DATASETS[dataset](), f"{dataset}/{method}", asdict(settings)
-    checkpoint = job.checkpoint(f"{dataset}-{method}", {"cell": cell, "seeds": seeds, **known})
+    checkpoint = session.checkpoint(f"{dataset}-{method}", {"cell": cell, "seeds": seeds, **known})
 
     def tell(iteration: int, mse: float) -> None:
         progress(cell, iteration, settings.iterations, mse)
 
-    result = train_replicas(graph, method, seeds, settings, job.device, checkpoint, tell, time_limit=job.left)
+    result = train_replicas(
+        graph, method, seeds, settings, session.device, checkpoint, tell, time_limit=session.left
+    )
     if not result.finished:
         return
     arrays[cell] = result.x.astype(np.float32)
-    path = job.out / f"{settings.name}.npz"
+    path = session.out / f"{settings.name}.npz"
     with locked(path):
         arrays |= {name: value for name, value in _stored(path).items() if name != cell}
         atomic_write(path, lambda file: np.savez_compressed(file, **arrays))  # type: ignore[arg-type]
@@ -252,7 +254,7 @@ def _train(
             name: getattr(result, name)[row] for name in ("mse", "loss", "best_iteration", "iterations")
         }
         runs.append({**shared, "seed": seed, **measured, "mse_over_variance": measured["mse"] / variance})
-    job.keep(settings.name, runs, checkpoint)
+    session.keep(settings.name, runs, checkpoint)
 
 
 def _cells(runs: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:

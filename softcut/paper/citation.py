@@ -26,7 +26,16 @@ from softcut.metrics import nmi
 from softcut.ops import CSR
 from softcut.paper import commands
 from softcut.paper.comparison import paper_numbers
-from softcut.paper.runs import Job, Tell, baseline, cells, check_names, classes_of, keyword_settings, quiet
+from softcut.paper.runs import (
+    RunSession,
+    Tell,
+    baseline,
+    cells,
+    check_names,
+    classes_of,
+    keyword_settings,
+    quiet,
+)
 from softcut.provenance import commit, device_name
 from softcut.report.plots import cluster_colours, figure, save_figure
 from softcut.report.tables import cell_table
@@ -69,8 +78,8 @@ def run(
     check_names(datasets, DATASETS, "datasets")
     check_names(methods, METHODS, "methods")
     table = "table1" if max_iter is None else f"table1_{max_iter}_iterations"
-    job = Job(out, device, tell=tell)
-    group = _GROUP if job.device.type == "cuda" else _GROUP // 10
+    session = RunSession(out, device, tell=tell)
+    group = _GROUP if session.device.type == "cuda" else _GROUP // 10
     made: list[dict[str, Any]] = []
     short = "" if max_iter is None else f" --max-iter {max_iter}"
     for name in datasets:
@@ -79,10 +88,10 @@ def run(
         for method in methods:
             command = f"softcut reproduce citation --dataset {name} --method {method} --runs {runs}{short}"
             known = settings_of(method, max_iter)
-            labels_of = partial(_labels, method, graph, plain, job.device, max_iter)
-            train = partial(job.cluster, table, method, known, classes_of(graph), labels_of, group)
+            labels_of = partial(_labels, method, graph, plain, session.device, max_iter)
+            train = partial(session.cluster, table, method, known, classes_of(graph), labels_of, group)
             cells_of = partial(cells, metrics=("nmi", "cs", "acc"), paper=PAPER, command=command)
-            made += job.fill(table, method, [name], runs, known, train, cells_of)
+            made += session.fill(table, method, [name], runs, known, train, cells_of)
     return made
 
 

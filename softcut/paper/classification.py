@@ -27,7 +27,7 @@ from softcut.learning.experiment import (
 )
 from softcut.learning.hierarchy import HIERARCHIES
 from softcut.paper import commands, table2
-from softcut.paper.runs import Job, Pair, Progress, Tell, cells, quiet, settings_hash
+from softcut.paper.runs import Pair, Progress, RunSession, Tell, cells, quiet, settings_hash
 from softcut.paper.runs import merge as merge_folders
 from softcut.report.tables import cell_table
 from softcut.training import LoopProgress, LoopResult
@@ -78,22 +78,22 @@ def run(
     datasets = table2.dataset_names(datasets)
     table2.check_methods(methods)
     settings = ClassifierSettings() if settings is None else settings
-    job = Job(out, device, minutes, tell)
+    session = RunSession(out, device, minutes, tell)
 
     def train(graphs: GraphCollection, method: str, known: Mapping[str, Any], missing: list[Pair]) -> None:
         """Train folds side by side, in groups where that is faster; out of time, a checkpoint is left."""
         network, own = table2.network_of(method, settings)
         numbers = [fold for _, fold in missing]
-        size = None if method == "wl" else folds_at_once(graphs, own, job.device)
+        size = None if method == "wl" else folds_at_once(graphs, own, session.device)
         if size is not None and size < len(numbers):
             for first in range(0, len(numbers), size):
-                if not job.out_of_time:
+                if not session.out_of_time:
                     train(graphs, method, known, missing[first : first + size])
             return
         name, start = f"{graphs.name}: {method}", time.perf_counter()
-        job.tell(f"{name}, folds {', '.join(map(str, numbers))}")
+        session.tell(f"{name}, folds {', '.join(map(str, numbers))}")
         identity = {"dataset": graphs.name, "method": method, **known, "folds": numbers}
-        checkpoint = job.checkpoint(f"{graphs.name}-{method}", identity)
+        checkpoint = session.checkpoint(f"{graphs.name}-{method}", identity)
         shared: dict[str, Any] = {"dataset": graphs.name, "method": method, "settings": known}
         shared["note"] = graphs.note
         if method == "wl":
@@ -102,36 +102,36 @@ def run(
             accuracies = wl_folds(graphs, numbers, seed)
             shared |= {"seconds": (time.perf_counter() - start) / len(numbers)}
             runs = [{**shared, "seed": fold, "accuracy": 100 * hits} for fold, hits in accuracies]
-            job.keep(table2.table_of(method), runs, checkpoint, device="cpu")
+            session.keep(table2.table_of(method), runs, checkpoint, device="cpu")
             return
         hierarchy = None
         if NETWORKS[network] in HIERARCHIES:
             hierarchy = load_hierarchy(graphs, network, data)
-            job.tell(f"{name}, coarse graphs ready after {time.perf_counter() - start:.1f} s")
+            session.tell(f"{name}, coarse graphs ready after {time.perf_counter() - start:.1f} s")
         results, loop = train_folds(
             graphs,
             network,
             numbers,
             seed,
             own,
-            device=job.device,
+            device=session.device,
             hierarchy=hierarchy,
-            callback=job.watch(
+            callback=session.watch(
                 name, known["epochs"], _describe, partial(progress, f"{graphs.name} {method}", numbers)
             ),
             checkpoint=checkpoint,
-            time_limit=job.left,
+            time_limit=session.left,
         )
         if loop.interrupted:
             raise KeyboardInterrupt
         if not results:
             epochs = max(map(len, loop.validation.values()), default=0)
-            job.tell(f"{name} stopped after {epochs} epochs; the same command continues it")
+            session.tell(f"{name} stopped after {epochs} epochs; the same command continues it")
             return
         runs = [{**shared, **_record(result, loop.seconds / len(results))} for result in results]
         curve = {"dataset": graphs.name, "method": method, "settings": settings_hash(known), "folds": numbers}
-        job.keep(table2.table_of(method), runs, checkpoint, [{**curve, **_means(loop)}], table2.TABLES[0])
-        job.tell(f"{name} took {loop.seconds:.0f} s")
+        session.keep(table2.table_of(method), runs, checkpoint, [{**curve, **_means(loop)}], table2.TABLES[0])
+        session.tell(f"{name} took {loop.seconds:.0f} s")
 
     made: list[dict[str, Any]] = []
     for dataset in datasets:
@@ -140,10 +140,10 @@ def run(
             graphs = table2.graphs_for(method, plain)
             known = settings_of(method, graphs, settings, seed)
             missing_folds = partial(train, graphs, method, known)
-            made += job.fill(
+            made += session.fill(
                 table2.table_of(method), method, [graphs.name], folds, known, missing_folds, _cells
             )
-            if job.out_of_time:
+            if session.out_of_time:
                 return made
     return made
 

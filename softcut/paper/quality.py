@@ -26,7 +26,7 @@ from softcut.datasets import load
 from softcut.graph import Graph
 from softcut.paper import commands
 from softcut.paper.runs import (
-    Job,
+    RunSession,
     Tell,
     baseline,
     cells,
@@ -84,7 +84,7 @@ def run(
     """
     check_names(datasets, DATASETS, "datasets")
     check_names(methods or (), METHODS, "methods")
-    job = Job(out, device, tell=tell)
+    session = RunSession(out, device, tell=tell)
     made: list[dict[str, Any]] = []
     for name in datasets:
         graph = load(name, root=data)
@@ -96,9 +96,9 @@ def run(
         for method in methods or METHODS:
             if graph.num_features == 0 and method in _NEED_FEATURES:
                 continue
-            settings, labels_of = settings_of(method), partial(_labels, method, graph, job.device)
-            train = partial(job.cluster, "quality", method, settings, classes, labels_of, 1)
-            made += job.fill("quality", method, [name], runs, settings, train, cells_of)
+            settings, labels_of = settings_of(method), partial(_labels, method, graph, session.device)
+            train = partial(session.cluster, "quality", method, settings, classes, labels_of, 1)
+            made += session.fill("quality", method, [name], runs, settings, train, cells_of)
     return made
 
 

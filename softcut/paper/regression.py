@@ -23,7 +23,7 @@ from softcut.graph.collection import Split, hold_out
 from softcut.nn.models import GraphRegressor
 from softcut.paper import commands
 from softcut.paper.comparison import FOLDS, Results, grid, paper_numbers
-from softcut.paper.runs import Job, Pair, Progress, Tell, cells, check_names, quiet, settings_hash
+from softcut.paper.runs import Pair, Progress, RunSession, Tell, cells, check_names, quiet, settings_hash
 from softcut.paper.runs import merge as merge_folders
 from softcut.report.tables import Table, cell_table
 from softcut.training import Checkpoint, DenseBatchTask, Loop, LoopProgress, LoopResult
@@ -68,9 +68,11 @@ class RegressionSettings:
     def __post_init__(self) -> None:
         for name in ("batch", "lr", "epochs", "hidden", "k"):
             if not getattr(self, name) > 0:
-                raise ParameterError(f"{name} must be positive, got {getattr(self, name)}.")
+                raise ParameterError(f"{name} must be positive, got {getattr(self, name)}.", argument=name)
         if self.molecules is not None and self.molecules < 10 * FOLDS:
-            raise ParameterError(f"molecules must be at least {10 * FOLDS}, got {self.molecules}.")
+            raise ParameterError(
+                f"molecules must be at least {10 * FOLDS}, got {self.molecules}.", argument="molecules"
+            )
 
     @property
     def known(self) -> dict[str, Any]:
@@ -214,9 +216,9 @@ def run(
     check_names(properties, PROPERTIES, "properties")
     check_names(methods, METHODS, "methods")
     if not 1 <= folds <= FOLDS:
-        raise ParameterError(f"folds must be between 1 and {FOLDS}, got {folds}.")
+        raise ParameterError(f"folds must be between 1 and {FOLDS}, got {folds}.", argument="folds")
     settings = RegressionSettings() if settings is None else settings
-    job, table = Job(out, device, minutes, tell), table_of(settings)
+    session, table = RunSession(out, device, minutes, tell), table_of(settings)
     known = {**settings.known, "split_seed": seed, "folds": FOLDS, "validation": VALIDATION}
     random = np.random.default_rng(seed)
     molecules: Molecules | None = None
@@ -232,21 +234,25 @@ def run(
                 else random.choice(len(every), count, replace=False)
             )
             molecules = every if chosen is None else every[chosen]
-            job.tell(f"{len(molecules)} molecules of QM9")
+            session.tell(f"{len(molecules)} molecules of QM9")
         networks = f"{len(pairs)} network{'s' if len(pairs) > 1 else ''}"
-        job.tell(f"{method}: {networks}, {settings.epochs} epochs")
-        task = build_task(molecules, method, pairs, settings, seed=seed, device=job.device, compiled=compiled)
+        session.tell(f"{method}: {networks}, {settings.epochs} epochs")
+        task = build_task(
+            molecules, method, pairs, settings, seed=seed, device=session.device, compiled=compiled
+        )
         identity = {"method": method, "replicas": [list(pair) for pair in pairs], **known}
-        checkpoint = job.checkpoint(f"{table}-{method}", identity)
-        watch = job.watch(method, settings.epochs, _describe, partial(progress, method, range(len(pairs))))
+        checkpoint = session.checkpoint(f"{table}-{method}", identity)
+        watch = session.watch(
+            method, settings.epochs, _describe, partial(progress, method, range(len(pairs)))
+        )
         # The poolers' losses do not count in the choice of the best epoch.
         steps = task.settings(settings.epochs, settings.lr, {"mse": 1.0, "auxiliary": 1.0}, watch="mse")
-        result = Loop(task, steps).run(watch, Checkpoint(checkpoint, identity), job.left)
+        result = Loop(task, steps).run(watch, Checkpoint(checkpoint, identity), session.left)
         if result.interrupted:
             raise KeyboardInterrupt
         if result.timed_out:
             done = result.iterations / task.steps
-            job.tell(f"{method} stopped after {done:.1f} epochs; the same command continues it")
+            session.tell(f"{method} stopped after {done:.1f} epochs; the same command continues it")
             return
         seconds = round(result.seconds / len(pairs), 3)
         shared = {"method": method, "settings": known, "seconds": seconds, "trained_together": len(pairs)}
@@ -254,12 +260,12 @@ def run(
             {"dataset": name, "seed": fold, **shared, **_measured(result, row)}
             for row, (name, fold) in enumerate(pairs)
         ]
-        job.keep(table, runs, checkpoint, _curves(method, pairs, known, result))
-        job.tell(f"{method}: {networks} took {result.seconds:.1f} s")
+        session.keep(table, runs, checkpoint, _curves(method, pairs, known, result))
+        session.tell(f"{method}: {networks} took {result.seconds:.1f} s")
 
     made: list[dict[str, Any]] = []
     for method in methods:
-        made += job.fill(table, method, properties, folds, known, partial(train, method), _cells)
+        made += session.fill(table, method, properties, folds, known, partial(train, method), _cells)
     return made
 
 

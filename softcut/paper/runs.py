@@ -69,7 +69,9 @@ def check_names(given: Iterable[str], valid: Sequence[str], argument: str) -> No
     """An error that names the argument where a name is not among the valid ones."""
     unknown = [name for name in given if name not in valid]
     if unknown:
-        raise ParameterError(f"{argument} must be among {', '.join(valid)}, got {', '.join(unknown)}.")
+        raise ParameterError(
+            f"{argument} must be among {', '.join(valid)}, got {', '.join(unknown)}.", argument=argument
+        )
 
 
 def quiet(*said: Any) -> None:
@@ -247,7 +249,7 @@ def merge_cells(path: str | Path, new: Iterable[Mapping[str, Any]]) -> list[dict
     return rewrite(path, merged)
 
 
-class Job:
+class RunSession:
     """What the trainings of one call share: where results go, how much time is left, who is told."""
 
     def __init__(

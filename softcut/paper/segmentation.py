@@ -25,8 +25,8 @@ from softcut.errors import ParameterError
 from softcut.files import atomic_json
 from softcut.paper import commands, segmentation_figure
 from softcut.paper.runs import (
-    Job,
     Records,
+    RunSession,
     Tell,
     cells,
     check_names,
@@ -132,21 +132,21 @@ def run(
     names = list(methods or METHODS)
     check_names(names, METHODS, "methods")
     if images is not None and images < 1:
-        raise ParameterError(f"images must be at least 1, got {images}.")
+        raise ParameterError(f"images must be at least 1, got {images}.", argument="images")
     chosen = load_bsds500(split, data)[:images]
     stem = "segmentation" if split == "val" else f"segmentation_{split}"
-    job = Job(out, minutes=minutes, tell=tell)
-    records = job.records(stem)
+    session = RunSession(out, minutes=minutes, tell=tell)
+    records = session.records(stem)
     for number, image in enumerate(chosen):
         missing = [m for m in names if records.missing(_dataset(split, image), m, [0], settings_of(m))]
-        if missing and not job.out_of_time:
+        if missing and not session.out_of_time:
             tell(f"image {number + 1} of {len(chosen)}: {', '.join(missing)}")
             records.add(_divide(split, image, missing), "cpu")
     count = "" if images is None else f" --images {images}"
     source = "" if split == "val" else f" --split {split}"
     made = summary(records, chosen, split, f"softcut reproduce segmentation{count}{source}")
     part = "" if images is None else f"_first_{images}"
-    atomic_json(job.out / f"{stem}{part}.json", made)
+    atomic_json(session.out / f"{stem}{part}.json", made)
     return made
 
 

@@ -130,7 +130,9 @@ def panels(
     """Segments of every region by each method."""
     parts = OverSegmented(image)
     if parts.count <= K:
-        raise ParameterError(f"image has only {parts.count} regions; the figure needs more than {K}.")
+        raise ParameterError(
+            f"image has only {parts.count} regions; the figure needs more than {K}.", argument="image"
+        )
     seeds = replica_seeds(0, _SEEDS)
     paper = parts.similarity
     labels, loss = paper_mincut(paper, K, seeds, max_iter=max_iter, learning_rate=1e-2)
@@ -177,7 +179,9 @@ def draw(
 def picture(name: str, data: str | os.PathLike[str] | None = None) -> NDArray[np.uint8]:
     """A picture by name: the paper's, or one of scikit-image's."""
     if name not in PICTURES:
-        raise ParameterError(f"pictures must be among {', '.join(PICTURES)}, got {name!r}.")
+        raise ParameterError(
+            f"pictures must be among {', '.join(PICTURES)}, got {name!r}.", argument="pictures"
+        )
     if name != "horse":
         return np.asarray(getattr(require("skimage.data", "images", "Segmenting images"), name)())
     folder = find_folder(search_roots(data), ["images"], [PAPER_PICTURE])

@@ -103,7 +103,8 @@ def read_trial(name: str) -> tuple[str, dict[str, str]]:
     method, _, rest = name.partition("+")
     if method not in NETWORKS:
         raise ParameterError(
-            f"method {name!r} must begin with a network ({', '.join(NETWORKS)}), not {method!r}."
+            f"method {name!r} must begin with a network ({', '.join(NETWORKS)}), not {method!r}.",
+            argument="method",
         )
     valid = dict.fromkeys((*_NUMBERS, "k", "stop_on", "degree", *pool_options(NETWORKS[method])))
     valid.pop("in_channels", None)
@@ -111,9 +112,13 @@ def read_trial(name: str) -> tuple[str, dict[str, str]]:
     for part in rest.split("+") if rest != UNCHANGED else ():
         key, _, value = part.partition("=")
         if key not in valid:
-            raise ParameterError(f"method {name!r} must change one of {', '.join(valid)}, not {key}.")
+            raise ParameterError(
+                f"method {name!r} must change one of {', '.join(valid)}, not {key}.", argument="method"
+            )
         if not value or key in changes:
-            raise ParameterError(f"method {name!r} must give {key} one value, as in {key}=VALUE.")
+            raise ParameterError(
+                f"method {name!r} must give {key} one value, as in {key}=VALUE.", argument="method"
+            )
         changes[key] = value
     return method, changes
 
@@ -122,7 +127,7 @@ def _number(kind: Callable[[str], Any], name: str, text: str) -> Any:
     try:
         return kind(text)
     except ValueError:
-        raise ParameterError(f"{name} must be a number, not {text!r}.") from None
+        raise ParameterError(f"{name} must be a number, not {text!r}.", argument=name) from None
 
 
 def _option(text: str) -> Any:
@@ -164,7 +169,8 @@ def check_methods(given: Iterable[str], argument: str = "methods") -> None:
             )  # values that cannot be are refused before anything is trained
         elif name not in valid:
             raise ParameterError(
-                f"{argument} must be one of {', '.join(valid)}, or a trial (mincut+lr=0.002), got {name!r}."
+                f"{argument} must be one of {', '.join(valid)}, or a trial (mincut+lr=0.002), got {name!r}.",
+                argument=argument,
             )
 
 
@@ -179,7 +185,8 @@ def with_degree(graphs: GraphCollection, how: str) -> GraphCollection:
     degree = graphs.degree
     if not graphs.index.shape[1] or not np.array_equal(graphs.index[:, 0], degree):
         raise ParameterError(
-            f"degree must be left as it is for {graphs.name}: its first feature is not the degree."
+            f"degree must be left as it is for {graphs.name}: its first feature is not the degree.",
+            argument="degree",
         )
     old = int(degree.max(initial=0)) + 1
     if how == "log":
@@ -195,7 +202,7 @@ def with_degree(graphs: GraphCollection, how: str) -> GraphCollection:
     else:
         highest = _number(int, "degree", how)
         if highest < 1:
-            raise ParameterError(f"degree must be seen, log or at least 1, not {how}.")
+            raise ParameterError(f"degree must be seen, log or at least 1, not {how}.", argument="degree")
         column = np.minimum(degree, highest)
     new = int(column.max(initial=0)) + 1
     index = np.column_stack([column, graphs.index[:, 1:] - old + new]).astype(np.int32)
@@ -220,6 +227,8 @@ def dataset_names(given: Iterable[str], argument: str = "datasets") -> list[str]
     for name in given:
         key = str(name).strip().lower().replace("_", "-")
         if key not in valid:
-            raise ParameterError(f"{argument} must be among {', '.join(valid.values())}, got {name!r}.")
+            raise ParameterError(
+                f"{argument} must be among {', '.join(valid.values())}, got {name!r}.", argument=argument
+            )
         names.append(valid[key])
     return names

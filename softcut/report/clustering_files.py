@@ -132,7 +132,9 @@ def write_segments(folder: Path, segmentation: Any) -> None:
     from PIL import Image
 
     if segmentation.n_segments > 2**16:
-        raise ParameterError(f"--segments must be at most {2**16:,}, to fit into labels.png.")
+        raise ParameterError(
+            f"--segments must be at most {2**16:,}, to fit into labels.png.", argument="segments"
+        )
     kind = np.uint8 if segmentation.n_segments <= 256 else np.uint16
     Image.fromarray(segmentation.labels.astype(kind)).save(folder / "labels.png")
     Image.fromarray(segmentation.overlay()).save(folder / "overlay.png")

@@ -30,7 +30,7 @@ from softcut.report.plots import (
     node_positions,
 )
 from softcut.tables.arrays import plural
-from softcut.tables.wording import percent, shortened
+from softcut.tables.display_text import percent, shortened
 
 _NODES = 3000  # shown in the view; of larger graphs a sample
 _EDGES = 15_000

@@ -14,7 +14,7 @@ from softcut.metrics.summary import Summary
 from softcut.report.html_page import Part, Text, View, plain
 from softcut.report.plots import cluster_colours
 from softcut.report.tables import Cell, Table, number_table
-from softcut.tables.wording import percent, shortened
+from softcut.tables.display_text import percent, shortened
 
 _UNCERTAIN = 20
 _NAME = 60  # characters of a node's name

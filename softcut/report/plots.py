@@ -20,8 +20,8 @@ from softcut.files import atomic_write
 from softcut.graph import Graph
 from softcut.metrics.summary import Summary
 from softcut.tables.arrays import listed, to_dense
+from softcut.tables.display_text import percent, readable, shortened
 from softcut.tables.kinds import WORD
-from softcut.tables.wording import percent, readable, shortened
 
 FEW_NODES = 300  # up to here the edges of a drawing can be followed by eye
 _LINES = 7  # colours of the palette that can be seen as thin lines on white and on black

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from softcut.errors import require
-from softcut.tables.wording import readable
+from softcut.tables.display_text import readable
 
 _MARKS = {"better": "▲", "worse": "▼", "same": "="}
 

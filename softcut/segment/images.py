@@ -46,7 +46,8 @@ def read_image(path: str | os.PathLike[str]) -> NDArray[Any]:
                 if file.width * file.height > MAX_IMAGE_PIXELS:
                     raise ParameterError(
                         f"{path} has {file.width} x {file.height} pixels, more than {MAX_IMAGE_PIXELS:,}: make it "
-                        "smaller first."
+                        "smaller first.",
+                        argument="path",
                     )
                 turned = operations.exif_transpose(file)
                 if turned.mode in ("P", "PA"):
@@ -58,7 +59,7 @@ def read_image(path: str | os.PathLike[str]) -> NDArray[Any]:
         raise
     except image_module.DecompressionBombError as error:
         raise ParameterError(
-            f"{path} has more than {MAX_IMAGE_PIXELS:,} pixels: make it smaller first."
+            f"{path} has more than {MAX_IMAGE_PIXELS:,} pixels: make it smaller first.", argument="path"
         ) from error
     except (OSError, ValueError, SyntaxError, EOFError, IndexError, TypeError, KeyError) as error:
         raise FileFormatError(
@@ -88,10 +89,11 @@ def as_rgb(image: Any) -> NDArray[np.float32]:
         pixels = pixels[:, :, 0]
     if pixels.ndim not in (2, 3) or (pixels.ndim == 3 and pixels.shape[2] not in (2, 3, 4)):
         raise ParameterError(
-            f"image must be [height, width] or [height, width, 2 to 4 channels], got the shape {pixels.shape}."
+            f"image must be [height, width] or [height, width, 2 to 4 channels], got the shape {pixels.shape}.",
+            argument="image",
         )
     if 0 in pixels.shape:
-        raise ParameterError(f"image has no pixels: its shape is {pixels.shape}.")
+        raise ParameterError(f"image has no pixels: its shape is {pixels.shape}.", argument="image")
     values = _unit_range(pixels)
     if values.ndim == 2:
         return np.repeat(values[:, :, None], 3, axis=2)
@@ -112,17 +114,21 @@ def _unit_range(pixels: NDArray[Any]) -> NDArray[np.float32]:
         low, high = int(pixels.min()), int(pixels.max())
         if low < 0 or high > 65535:
             raise ParameterError(
-                f"image must hold numbers from 0 to 255 or to 65535, got numbers from {low} to {high}."
+                f"image must hold numbers from 0 to 255 or to 65535, got numbers from {low} to {high}.",
+                argument="image",
             )
         return pixels.astype(np.float32) / np.float32(255 if high < 256 else 65535)
     if pixels.dtype.kind != "f":
-        raise ParameterError(f"image must hold numbers, got the type {pixels.dtype}.")
+        raise ParameterError(f"image must hold numbers, got the type {pixels.dtype}.", argument="image")
     if not np.isfinite(pixels).all():
-        raise ParameterError("image holds values that are no numbers (NaN or infinite): replace them first.")
+        raise ParameterError(
+            "image holds values that are no numbers (NaN or infinite): replace them first.", argument="image"
+        )
     darkest, brightest = float(pixels.min()), float(pixels.max())
     if darkest < 0 or brightest > 1:
         raise ParameterError(
-            f"image must hold floats from 0 to 1, got {darkest:g} to {brightest:g}: divide by the largest."
+            f"image must hold floats from 0 to 1, got {darkest:g} to {brightest:g}: divide by the largest.",
+            argument="image",
         )
     return pixels.astype(np.float32)
 

@@ -199,7 +199,8 @@ def region_graph(
     unknown = [name for name in features if name not in FEATURES]
     if unknown or not features or isinstance(features, str):
         raise ParameterError(
-            f"features must be a list with some of {', '.join(map(repr, FEATURES))}, got {features!r}."
+            f"features must be a list with some of {', '.join(map(repr, FEATURES))}, got {features!r}.",
+            argument="features",
         )
     check_choice("weights", weights, WEIGHTS)
     colour = require("skimage.color", "images", "Segmenting images")

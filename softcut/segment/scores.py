@@ -34,7 +34,10 @@ def overlap_table(segments: ArrayLike, person: ArrayLike) -> NDArray[np.int64]:
     """Pixels that each segment found shares with each segment of a person."""
     a, b = np.asarray(segments), np.asarray(person)
     if a.shape != b.shape or a.size == 0:
-        raise ParameterError(f"segments and person must be images of one size, got {a.shape} and {b.shape}.")
+        raise ParameterError(
+            f"segments and person must be images of one size, got {a.shape} and {b.shape}.",
+            argument="segments",
+        )
     rows, columns = (np.unique(each, return_inverse=True)[1].ravel() for each in (a, b))
     return np.asarray(coo_array((np.ones(a.size, dtype=np.int64), (rows, columns))).toarray())
 
@@ -67,6 +70,6 @@ def segmentation_scores(segments: ArrayLike, people: Sequence[ArrayLike]) -> Seg
     SegmentationScores(covering=0.75, rand_index=0.6666666666666667, variation=0.5)
     """
     if not len(people):
-        raise ParameterError("people must hold at least one segmentation.")
+        raise ParameterError("people must hold at least one segmentation.", argument="people")
     each = [table_scores(overlap_table(segments, person)) for person in people]
     return SegmentationScores(*np.mean([astuple(scores) for scores in each], axis=0).tolist())

@@ -49,7 +49,7 @@ class Segmentation:
         (20, 20, 3)
         """
         if not 0 <= opacity <= 1:
-            raise ParameterError(f"opacity must be from 0 to 1, got {opacity!r}.")
+            raise ParameterError(f"opacity must be from 0 to 1, got {opacity!r}.", argument="opacity")
         segments = require("skimage.segmentation", "images", "Segmenting images")
         area = self.regions.area
         weight = np.bincount(self.region_labels, weights=area)
@@ -150,7 +150,8 @@ def segment_image(
     count = int(numbers.max()) + 1
     if count == 1:
         raise ParameterError(
-            "image is a single region of one colour: there is nothing to divide; give an image with more contrast."
+            "image is a single region of one colour: there is nothing to divide; give an image with more contrast.",
+            argument="image",
         )
     if not auto and int(k) > count:
         raise ParameterError(

@@ -129,8 +129,8 @@ def create_app(
 
     async def known(request: Any) -> Any:
         asked = request.query_params.getlist("id")[:_MOST_ASKED]
-        found = [job for job in map(jobs.get, asked) if job is not None]
-        return responses.JSONResponse({"jobs": [_told(job) for job in found]})
+        alive = [job for job in map(jobs.get, asked) if job is not None]
+        return responses.JSONResponse({"jobs": [_told(job) for job in alive]})
 
     async def file(request: Any) -> Any:
         job, name = jobs.get(request.path_params["id"]), request.path_params["name"]

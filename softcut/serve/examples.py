@@ -44,6 +44,6 @@ def example_file(name: str) -> bytes | None:
 
 def _photo() -> Path | None:
     """Where the photo is; scikit-image is not loaded for it."""
-    found = find_spec("skimage")
-    path = None if found is None or found.origin is None else Path(found.origin).parent / "data" / _PHOTO.file
+    spec = find_spec("skimage")
+    path = None if spec is None or spec.origin is None else Path(spec.origin).parent / "data" / _PHOTO.file
     return path if path is not None and path.is_file() else None

@@ -98,20 +98,28 @@ def read_form(form: Any, folder: Path) -> dict[str, Any]:
     """Save the uploaded files into a folder; what is to be done, as `softcut.serve.worker` takes it."""
     unknown = sorted(set(form) - set(_ORDER) - set(reading_fields()))
     if unknown:
-        raise ParameterError(f"there is no field called {unknown[0][:40]!r}; reload the page.")
+        raise ParameterError(
+            f"there is no field called {unknown[0][:40]!r}; reload the page.", argument=unknown[0]
+        )
     file = _saved(form.get("file"), folder, (*GRAPHS, *PICTURES), "file")
     features = _saved(form.get("features"), folder, FEATURES, "features")
     alone = file is None  # the nearest rows of the features are connected
     file = features if file is None else file
     if file is None:
-        raise ParameterError("no file was sent: drop in an edge list, a picture or a table of features.")
+        raise ParameterError(
+            "no file was sent: drop in an edge list, a picture or a table of features.", argument="file"
+        )
     if features == file and not alone:
-        raise ParameterError("the graph and its features have the same file name; rename one of them.")
+        raise ParameterError(
+            "the graph and its features have the same file name; rename one of them.", argument="features"
+        )
     if _text(form, ATTRIBUTES) not in ("", "yes"):
-        raise ParameterError("'node attributes' is ticked or not; reload the page.")
+        raise ParameterError("'node attributes' is ticked or not; reload the page.", argument=ATTRIBUTES)
     if _text(form, ATTRIBUTES):
         if features is not None:
-            raise ParameterError("take a file of features or the node attributes, not both.")
+            raise ParameterError(
+                "take a file of features or the node attributes, not both.", argument=ATTRIBUTES
+            )
         features = ATTRIBUTES
     picture = file.lower().endswith(PICTURES)
     reading = {
@@ -133,13 +141,16 @@ def _text(form: Any, name: str, default: str = "") -> str:
     """What was written into a field, at most a line."""
     text = form.get(name, default)
     if not isinstance(text, str):
-        raise ParameterError(f"the field {name!r} takes text, not a file; reload the page.")
+        raise ParameterError(f"the field {name!r} takes text, not a file; reload the page.", argument=name)
     if len(text) > _LONGEST:
         raise ParameterError(
-            f"the field {name!r} has {len(text):,} characters, more than {_LONGEST:,}; shorten it."
+            f"the field {name!r} has {len(text):,} characters, more than {_LONGEST:,}; shorten it.",
+            argument=name,
         )
     if not text.replace("\t", " ").isprintable():  # a tab may be a delimiter
-        raise ParameterError(f"the field {name!r} holds characters that cannot be shown; write it again.")
+        raise ParameterError(
+            f"the field {name!r} holds characters that cannot be shown; write it again.", argument=name
+        )
     return text
 
 
@@ -151,12 +162,16 @@ def _meaning(field: Field, text: str) -> Any:
         field = Field(**{**vars(field), "choices": (("yes", "ticked"),)})
     if field.choices and given not in dict(field.choices):
         known = ", ".join(words for _, words in field.choices)
-        raise ParameterError(f"'{field.label}' must be one of: {known}; got {given[:40]!r}.")
+        raise ParameterError(
+            f"'{field.label}' must be one of: {known}; got {given[:40]!r}.", argument=field.name
+        )
     if option.type is bool:
         given = given == "yes"
     elif option.type is int:
         if not re.fullmatch(r"0|[1-9][0-9]{0,8}", given):
-            raise ParameterError(f"'{field.label}' must be a whole number, got {given[:40]!r}.")
+            raise ParameterError(
+                f"'{field.label}' must be a whole number, got {given[:40]!r}.", argument=field.name
+            )
         given = int(given)
     elif field.several:
         given = [each.strip() for each in next(csv.reader([given], skipinitialspace=True)) if each.strip()]
@@ -174,29 +189,35 @@ def _clusters(k: str) -> int | str | range:
             return low if low == high else range(low, high + 1)
     raise ParameterError(
         f"the number of clusters must be 'auto', a number from 1 to {MOST_CLUSTERS} or a range such as 2-12, "
-        f"got {_short(k)}."
+        f"got {_short(k)}.",
+        argument="k",
     )
 
 
 def _picture_clusters(k: str, features: str | None, reading: dict[str, Any]) -> int | str:
     """The same for a picture, of which nothing else is asked."""
     if features is not None:
-        raise ParameterError("a picture has no file of features: leave that field empty.")
+        raise ParameterError(
+            "a picture has no file of features: leave that field empty.", argument="features"
+        )
     for name in reading:
         raise ParameterError(
-            f"{reading_fields()[name].said(...)} is about graphs; leave it empty for a picture."
+            f"{reading_fields()[name].said(...)} is about graphs; leave it empty for a picture.",
+            argument=name,
         )
     count = _clusters(k)
     if isinstance(count, range):
         raise ParameterError(
-            f"a picture takes one number of segments or 'auto', not a range; got {_short(k)}."
+            f"a picture takes one number of segments or 'auto', not a range; got {_short(k)}.", argument="k"
         )
     return count
 
 
 def _seed(text: str) -> int:
     if not re.fullmatch(r"0|[1-9][0-9]{0,9}", text) or int(text) >= 2**32:
-        raise ParameterError(f"the seed must be a whole number from 0 to 2^32 - 1, got {_short(text)}.")
+        raise ParameterError(
+            f"the seed must be a whole number from 0 to 2^32 - 1, got {_short(text)}.", argument="seed"
+        )
     return int(text)
 
 

@@ -1,4 +1,4 @@
-"""Arrays of whatever holds numbers, and the words of messages: what the other modules of the room share."""
+"""Arrays from any input that holds numbers, and parts of messages; shared by the other modules of tables/."""
 
 from __future__ import annotations
 

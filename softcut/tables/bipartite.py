@@ -14,13 +14,13 @@ import numpy as np
 
 from softcut.errors import Argument, Note, Sentence
 from softcut.tables.arrays import plural
-from softcut.tables.columns import Column, FeatureOptions, FeatureTable, Table
+from softcut.tables.columns import Column, FeatureOptions, FeatureTable, InputTable
 from softcut.tables.edge_columns import END_NAMES, EdgeTable
 
 _WORDS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|[^\W\d_A-Za-z]+")
-# What titles of ids are called besides the kind of thing.
+# Words in titles of ids that do not name the kind of thing.
 _ID_WORDS = frozenset(re.findall("[a-z]+", "id ids key code no nr num number name names index uuid guid"))
-# What one thing is to another of the same kind.
+# Titles that name a role, not a kind of thing: both ends are of one kind.
 _ROLES = frozenset(
     re.findall(
         "[a-z]+",
@@ -33,7 +33,7 @@ _ROLES = frozenset(
     )
 )
 _SHOWN = 1_000_000  # rows that are looked at
-_ENOUGH = 10  # pairs that chance must promise, or rows show, before they count
+_ENOUGH = 10  # pairs that must be expected by chance, or be seen, before they count as a sign
 _TIMES = 3  # as often as by chance
 
 
@@ -56,9 +56,9 @@ def name_two_kinds(first: str, second: str) -> bool:
 def separated(
     edges: EdgeTable,
     bipartite: bool | None,
-    features: Table | FeatureTable | None = None,
+    features: InputTable | FeatureTable | None = None,
     options: FeatureOptions | None = None,
-) -> tuple[EdgeTable, Table | FeatureTable | None, FeatureOptions, list[Note]]:
+) -> tuple[EdgeTable, InputTable | FeatureTable | None, FeatureOptions, list[Note]]:
     """The edges with two kinds of nodes where there are two, features and their options to match, and what to say.
 
     ``bipartite`` None decides by titles and values. An id that stands in both columns becomes two nodes, called by
@@ -84,7 +84,7 @@ def separated(
     if shared:
         more = (", kept apart (", Argument("bipartite", False), ": equal ids are one node)")
     note = Note("two_kinds_of_nodes", said, *more, kinds=titles, counts=counts, shared=shared)
-    if shared and isinstance(features, Table):
+    if shared and isinstance(features, InputTable):
         features, options = _ids_of_a_kind(features, options, titles)
     return made, features, options, [note]
 
@@ -97,7 +97,7 @@ def _one_set(edges: EdgeTable) -> str | None:
     ends = codes.reshape(-1, 2)
     n, rows = int(ends.max()) + 1, len(ends)
     first, second = (np.bincount(side, minlength=n) for side in ends.T)
-    # Numbers of two things meet by chance, also each with itself; those of one thing hardly ever do.
+    # Numbers of two kinds of things are sometimes equal by chance; nodes of one kind rarely link to themselves.
     if not np.any(ends[:, 0] == ends[:, 1]) and float(first @ second) / rows >= _ENOUGH:
         return "no row has the same number twice"
     pairs = np.unique(ends[:, 0] * n + ends[:, 1])
@@ -122,8 +122,8 @@ def _apart(edges: EdgeTable, titles: tuple[str, str]) -> EdgeTable:
 
 
 def _ids_of_a_kind(
-    table: Table, options: FeatureOptions, titles: tuple[str, str]
-) -> tuple[Table, FeatureOptions]:
+    table: InputTable, options: FeatureOptions, titles: tuple[str, str]
+) -> tuple[InputTable, FeatureOptions]:
     """A table about nodes of one kind: its ids are called as in the graph."""
     for at, column in enumerate(table.columns):
         labels = column.labels()

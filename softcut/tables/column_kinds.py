@@ -24,7 +24,7 @@ from softcut.tables.columns import (
     INTEGER_ID,
     Column,
     FeatureOptions,
-    Table,
+    InputTable,
     is_number,
     looks_like_id,
     numbers_of_fields,
@@ -39,10 +39,12 @@ from softcut.tables.schema import LEFT_OUT, MOST_VALUES, ColumnRule, TableSchema
 _CATEGORIES = ((50, 2), (200, 10))
 
 
-def decide_columns(table: Table, ids: int | None, options: FeatureOptions, problems: Problems) -> TableSchema:
+def decide_columns(
+    table: InputTable, ids: int | None, options: FeatureOptions, problems: Problems
+) -> TableSchema:
     """One rule for each column; `ids` is the place of the one that holds the ids of the nodes.
 
-    >>> table = Table("t", [Column("age", np.array([31.0, 45.0, 28.0, 52.0])), Column("city", text=list("abab"))])
+    >>> table = InputTable("t", [Column("age", np.array([31.0, 45.0, 28.0, 52.0])), Column("city", text=list("abab"))])
     >>> decide_columns(table, None, FeatureOptions(), Problems(table)).note
     "columns: 'age' number, 'city' category (2 values)"
     """
@@ -70,7 +72,7 @@ def decide_columns(table: Table, ids: int | None, options: FeatureOptions, probl
 # ---------------------------------------------------------------------- what was asked for
 
 
-def places(table: Table, named: Iterable[str | int], argument: str, problems: Problems) -> list[int]:
+def places(table: InputTable, named: Iterable[str | int], argument: str, problems: Problems) -> list[int]:
     """Places of columns given by title or position; several titles may stand in one text, between commas."""
     titles = [column.title if table.titled else "" for column in table.columns]
     lowered = [title.strip().lower() for title in titles]
@@ -85,22 +87,22 @@ def places(table: Table, named: Iterable[str | int], argument: str, problems: Pr
         # A command line has no integers: "0" is a position where no title says otherwise.
         return int(which) if INTEGER_ID.fullmatch(which) and int(which) < len(titles) else None
 
-    found: list[int] = []
+    positions: list[int] = []
     for which in named:
         at = place(which)
         parts = [place(part.strip()) for part in which.split(",")] if isinstance(which, str) else []
         if at is not None:
-            found.append(at)
+            positions.append(at)
         elif len(parts) > 1 and None not in parts:
-            found += [part for part in parts if part is not None]
+            positions += [part for part in parts if part is not None]
         else:
             all_titles = [table.called(i) for i in range(len(titles))]
             problems.option("title", all_titles, argument, f"names {which!r}, which is no column")
-    return found
+    return positions
 
 
 def _asked(
-    table: Table, ids: int | None, options: FeatureOptions, problems: Problems
+    table: InputTable, ids: int | None, options: FeatureOptions, problems: Problems
 ) -> tuple[set[int], set[int], dict[int, str]]:
     """Places of the columns to use, of those that are categories by request, and formats of dates by request."""
     used = set(range(len(table.columns)))
@@ -164,7 +166,7 @@ def _date(column: Column, at: int, format: str, problems: Problems) -> ColumnRul
 # ---------------------------------------------------------------------- by values
 
 
-def with_numbers(table: Table) -> Table:
+def with_numbers(table: InputTable) -> InputTable:
     """The table with numbers for columns of text that are nothing else, as in a frame that was read as text."""
     columns = []
     for column in table.columns:
@@ -253,7 +255,7 @@ def has_gaps(column: Column, rule: ColumnRule) -> bool:
     return any(map(is_missing, column.text or ()))
 
 
-def _with_words(table: Table, rules: list[ColumnRule]) -> list[ColumnRule]:
+def _with_words(table: InputTable, rules: list[ColumnRule]) -> list[ColumnRule]:
     """The rules, where columns of numbers that belong together are words or the values of a category."""
     at = [
         i

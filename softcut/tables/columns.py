@@ -56,7 +56,7 @@ class Column:
 
 
 @dataclass(frozen=True)
-class Table:
+class InputTable:
     """Columns as read, with row labels that are no column (``index``) and, for messages, the lines of a file."""
 
     label: str
@@ -140,7 +140,9 @@ class FeatureOptions:
                 argument="ids",
             )
         if schema is not None and not isinstance(schema, TableSchema):
-            raise ParameterError("schema must be the schema_ of an estimator or the schema of a graph.")
+            raise ParameterError(
+                "schema must be the schema_ of an estimator or the schema of a graph.", argument="schema"
+            )
         if isinstance(dates, Mapping):
             formats = tuple(dates.items())
         else:

@@ -60,11 +60,11 @@ def formats_of_texts(texts: Sequence[str]) -> list[str]:
     (['%d.%m.%Y'], ['%d/%m/%Y', '%m/%d/%Y'])
     """
     present = [text for text in dict.fromkeys(texts) if not is_missing(text)]
-    found: dict[tuple[float | None, ...], str] = {}
+    by_days: dict[tuple[float | None, ...], str] = {}
     for format in _FORMATS if present else ():
         if day_of(present[0], format) is None:
             continue
         days = tuple(day_of(text, format) for text in present)
         if None not in days:
-            found.setdefault(days, format)
-    return list(found.values())
+            by_days.setdefault(days, format)
+    return list(by_days.values())

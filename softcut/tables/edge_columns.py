@@ -15,7 +15,7 @@ from softcut.tables.columns import (
     STRICT_ID_NAMES,
     FeatureOptions,
     FeatureTable,
-    Table,
+    InputTable,
     looks_like_id,
     position_of,
 )
@@ -206,7 +206,7 @@ def whole_numbers(edges: EdgeTable) -> EdgeTable:
 def edges_of_table(
     edges: EdgeTable,
     label: str,
-    features: Table | FeatureTable | None = None,
+    features: InputTable | FeatureTable | None = None,
     options: FeatureOptions | None = None,
 ) -> dict[str, Any]:
     """The arguments of ``Graph.from_edges`` for edges between ids, and the features joined to them."""
@@ -269,7 +269,7 @@ def _counted(edges: EdgeTable) -> int | None:
     low, high = int(edges.ends.min()), int(edges.ends.max())
     if low not in (0, 1) or high > 2 * edges.ends.size:
         return None
-    distinct = int(np.count_nonzero(np.bincount(edges.ends.ravel())))  # sorting many ids would take longer
+    distinct = int(np.count_nonzero(np.bincount(edges.ends.ravel())))  # faster than sorting many ids
     return low if high < 2 * distinct + low else None
 
 

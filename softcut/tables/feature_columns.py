@@ -17,7 +17,7 @@ from softcut.tables.columns import (
     Column,
     FeatureOptions,
     FeatureTable,
-    Table,
+    InputTable,
     is_number,
     looks_like_id,
     position_of,
@@ -27,13 +27,13 @@ from softcut.tables.feature_matrix import feature_matrix, left_out_note, places_
 from softcut.tables.problems import Problems
 from softcut.tables.schema import TableSchema
 
-# In fewer rows a feature may count the nodes by chance.
+# With fewer rows, a feature may hold the numbers of the nodes by chance.
 _FEW_ROWS = 10
 _WHOLE = re.compile(r"(?:0|[1-9][0-9]*)\.0*")
 
 
 def feature_table(
-    table: Table | FeatureTable,
+    table: InputTable | FeatureTable,
     options: FeatureOptions,
     known: Sequence[str] | None = None,
     ordered: bool = True,
@@ -45,7 +45,7 @@ def feature_table(
     nodes, `named` whether somebody wrote them: ids that match none of them are refused then. Rows of nodes that are
     only numbered are joined by position.
 
-    >>> table = Table("x", [Column("user_id", np.array([7, 5])), Column("age", np.array([31.0, 45.0]))])
+    >>> table = InputTable("x", [Column("user_id", np.array([7, 5])), Column("age", np.array([31.0, 45.0]))])
     >>> made = feature_table(table, FeatureOptions(), known=["5", "7"])
     >>> made.ids, made.x.ravel().tolist(), made.names
     (['7', '5'], [31.0, 45.0], ['age'])
@@ -83,7 +83,7 @@ def feature_table(
     )
 
 
-def _left_out(table: Table, schema: TableSchema, ids: int | None, problems: Problems) -> list[Note]:
+def _left_out(table: InputTable, schema: TableSchema, ids: int | None, problems: Problems) -> list[Note]:
     """What to say about columns that are not used; an error where no column is left."""
     gaps = [
         _name(table, i)
@@ -132,7 +132,7 @@ class _Ids(NamedTuple):
 
 
 def _choose_ids(
-    table: Table, options: FeatureOptions, known: Sequence[str] | None, ordered: bool, named: bool
+    table: InputTable, options: FeatureOptions, known: Sequence[str] | None, ordered: bool, named: bool
 ) -> _Ids:
     """The ids of the rows: as asked for, else the column with the names of the nodes, else one that is called id."""
     if options.ids is False:
@@ -159,7 +159,7 @@ def _choose_ids(
         for at, labels in candidates:
             if _is_join(table, at, labels, wanted):
                 return _unique_ids(table, at, labels)
-    # Nothing holds every name: what is called an id, or is text in front, still is a column of ids.
+    # No column holds every name: one that is called id, or a first column of text, still is a column of ids.
     unknown: _Ids | None = None
     for at, labels in candidates:
         if at is not None:
@@ -173,18 +173,20 @@ def _choose_ids(
                 if strict or (_is_text(column) and not wanted.isdisjoint(labels)):
                     return _unique_ids(table, at, labels)
                 continue
-        found = _Ids(at, labels, _origin(table, at))
+        ids = _Ids(at, labels, _origin(table, at))
         if known is None or not wanted.isdisjoint(labels):
-            return found
+            return ids
         if not named and table.num_rows == len(known):
-            said = f"no id of {found.origin} is a node: rows joined by position"
+            said = f"no id of {ids.origin} is a node: rows joined by position"
             return _Ids(at, notes=(Note("joined_by_position", said),))
         if named or at is not None:
-            unknown = unknown or found
+            unknown = unknown or ids
     return unknown or _Ids()
 
 
-def _no_common_id(table: Table, at: int | None, labels: Sequence[str], known: Sequence[str]) -> GraphError:
+def _no_common_id(
+    table: InputTable, at: int | None, labels: Sequence[str], known: Sequence[str]
+) -> GraphError:
     """Two sides that have no id in common, such as 001 and 1."""
     return GraphError(
         f"{table.label}: no id of {_origin(table, at)} is a node; the ids are {listed(labels, 3)}, the nodes "
@@ -195,7 +197,7 @@ def _no_common_id(table: Table, at: int | None, labels: Sequence[str], known: Se
 
 
 def _candidates(
-    table: Table, options: FeatureOptions, known: Sequence[str] | None
+    table: InputTable, options: FeatureOptions, known: Sequence[str] | None
 ) -> list[tuple[int | None, list[str]]]:
     """Columns that may hold the ids, best first, with their values as ids; None stands for the index."""
     result: list[tuple[int | None, list[str]]] = [] if table.index is None else [(None, table.index)]
@@ -219,7 +221,7 @@ def _candidates(
     return result
 
 
-def _is_join(table: Table, at: int | None, labels: list[str], wanted: set[str]) -> bool:
+def _is_join(table: InputTable, at: int | None, labels: list[str], wanted: set[str]) -> bool:
     """Whether a column's values are the names of the nodes, and not by chance."""
     have = set(labels)
     if not wanted <= have:
@@ -231,12 +233,12 @@ def _is_join(table: Table, at: int | None, labels: list[str], wanted: set[str]) 
     numbers = {int(name) for name in wanted if INTEGER_ID.fullmatch(name)}
     start = 0 if "0" in have else 1
     if len(numbers) == len(wanted) and numbers and max(numbers) < 2 * len(numbers) + start:
-        # Names like 0, 1, 2 may also be the values of a feature: only a first column that counts is believed.
+        # Names like 0, 1, 2 may also be values of a feature: only a first column that counts the rows is taken for ids.
         return at == 0 and len(labels) >= 3 and have == {str(i) for i in range(start, len(labels) + start)}
     return True
 
 
-def _refuse_hidden_ids(table: Table, known: Sequence[str]) -> None:
+def _refuse_hidden_ids(table: InputTable, known: Sequence[str]) -> None:
     """A later column that counts the nodes in another order: ids, or ranks, and only the caller knows."""
     if len(known) < _FEW_ROWS or table.index is not None or _counts(table, 0, known):
         return
@@ -254,7 +256,7 @@ def _refuse_hidden_ids(table: Table, known: Sequence[str]) -> None:
         )
 
 
-def _counts(table: Table, at: int, known: Sequence[str]) -> bool:
+def _counts(table: InputTable, at: int, known: Sequence[str]) -> bool:
     """Whether a column counts all rows from the first id on, in another order."""
     numbers = table.columns[at].numbers
     if numbers is None or numbers.dtype.kind not in "iuf" or not np.isfinite(numbers).all():
@@ -273,19 +275,19 @@ def _is_text(column: Column) -> bool:
     return 2 * sum(map(is_number, column.text)) <= len(column.text)
 
 
-def _titled_id(table: Table, at: int) -> bool:
+def _titled_id(table: InputTable, at: int) -> bool:
     return table.titled and looks_like_id(table.columns[at].title)
 
 
-def _origin(table: Table, at: int | None) -> str:
+def _origin(table: InputTable, at: int | None) -> str:
     return "the index" if at is None else f"column {_name(table, at)}"
 
 
-def _name(table: Table, at: int) -> str:
+def _name(table: InputTable, at: int) -> str:
     return repr(table.columns[at].title) if table.titled and table.columns[at].title else str(at + 1)
 
 
-def _unique_ids(table: Table, at: int | None, labels: list[str]) -> _Ids:
+def _unique_ids(table: InputTable, at: int | None, labels: list[str]) -> _Ids:
     """Ids of a column, which must not repeat; those of an index are checked where rows are joined by them."""
     seen: set[str] = set()
     for row, name in enumerate(() if at is None else labels):

@@ -9,14 +9,14 @@ import numpy as np
 from softcut.errors import Argument, GraphError, Note
 from softcut.tables.arrays import is_missing, listed, plural, shown
 from softcut.tables.column_kinds import texts_of
-from softcut.tables.columns import Column, Table, is_number
+from softcut.tables.columns import Column, InputTable, is_number
 from softcut.tables.dates import ISO, days_of_texts
 from softcut.tables.problems import Problems
 from softcut.tables.schema import LEFT_OUT, ColumnRule, TableSchema, distinct
 
 
 def places_of_rules(
-    table: Table, ids: int | None, schema: TableSchema
+    table: InputTable, ids: int | None, schema: TableSchema
 ) -> tuple[list[int | None], list[Note]]:
     """Where a later table keeps each column of the schema (None: not needed), and what to say of its others.
 
@@ -36,13 +36,13 @@ def places_of_rules(
         return where, []
     place = {title: i for i, title in enumerate(distinct([column.title for column in table.columns]))}
     titles = distinct([rule.title for rule in schema.columns])
-    found = [
+    positions = [
         None if rule.kind in LEFT_OUT else place.get(title)
         for title, rule in zip(titles, schema.columns, strict=True)
     ]
     missing = [
         t
-        for t, r, at in zip(titles, schema.columns, found, strict=True)
+        for t, r, at in zip(titles, schema.columns, positions, strict=True)
         if at is None and r.kind not in LEFT_OUT
     ]
     extra = [title for title, i in place.items() if i != ids and title not in titles]
@@ -56,11 +56,11 @@ def places_of_rules(
     if extra:
         said = f"columns that the fit did not have ignored: {listed(extra)}"
         notes.append(Note("columns_ignored", said, columns=extra))
-    return found, notes
+    return positions, notes
 
 
 def feature_matrix(
-    table: Table,
+    table: InputTable,
     schema: TableSchema,
     where: Sequence[int | None],
     problems: Problems,
@@ -168,7 +168,7 @@ def _one_hot(column: Column, values: Sequence[str]) -> tuple[np.ndarray, int, li
     return result, gaps, list(unknown)
 
 
-def left_out_note(table: Table, schema: TableSchema) -> Note | None:
+def left_out_note(table: InputTable, schema: TableSchema) -> Note | None:
     """Names text that was left out although values repeat, and says how to use it all the same."""
     named, words = [], []
     for i, rule in enumerate(schema.columns):

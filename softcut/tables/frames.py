@@ -15,7 +15,7 @@ from softcut.errors import Argument, GraphError, Note, ParameterError
 from softcut.tables.arrays import as_array, listed, plural
 from softcut.tables.bipartite import separated
 from softcut.tables.column_kinds import texts_of
-from softcut.tables.columns import Column, FeatureOptions, FeatureTable, Table, column_of_values, text_of
+from softcut.tables.columns import Column, FeatureOptions, FeatureTable, InputTable, column_of_values, text_of
 from softcut.tables.edge_columns import (
     END_NAMES,
     SOURCE_AND_TARGET,
@@ -75,7 +75,7 @@ def _is(value: Any, module: str, kind: str) -> bool:
     return loaded is not None and isinstance(value, getattr(loaded, kind))
 
 
-def table_of_frame(frame: Any, label: str) -> Table:
+def table_of_frame(frame: Any, label: str) -> InputTable:
     """The columns of a frame, with its index where that is more than a row number."""
     pandas = _is(frame, "pandas", "DataFrame")
     values, titles = (frame.iloc if pandas else frame), [text_of(title) for title in frame.columns]
@@ -87,7 +87,7 @@ def table_of_frame(frame: Any, label: str) -> Table:
         )
     # Columns called 0, 1, 2, ... were never named.
     titled = titles != [str(i) for i in range(len(titles))]
-    return Table(label, columns, titled, index)
+    return InputTable(label, columns, titled, index)
 
 
 def _column(title: str, series: Any) -> Column:
@@ -231,7 +231,7 @@ def edges_with_features(
     edges: EdgeTable, x: Any, notes: Sequence[str] = (), bipartite: bool | None = None
 ) -> dict[str, Any]:
     """The arguments of ``Graph.from_edges`` for edges between ids and features, a data frame or an array."""
-    features: Table | FeatureTable | None = None
+    features: InputTable | FeatureTable | None = None
     options = x.options if isinstance(x, NodeTable) else FeatureOptions()
     if is_node_table(x):
         features = table_of_frame(x.frame if isinstance(x, NodeTable) else x, "x")

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from softcut.errors import Argument, GraphError, ParameterError, Sentence
 from softcut.tables.arrays import listed
-from softcut.tables.columns import Table
+from softcut.tables.columns import InputTable
 from softcut.tables.schema import MOST_VALUES
 
 _MOST = 10  # problems that are named
@@ -42,7 +42,7 @@ _OPTIONS = ("title", "twice")  # problems of arguments
 class Problems:
     """Problems of one table, found one after another and raised together."""
 
-    def __init__(self, table: Table) -> None:
+    def __init__(self, table: InputTable) -> None:
         self._table = table
         self._found: list[tuple[str, _Named, Sentence]] = []
 

@@ -14,7 +14,7 @@ LIMIT = 6.0  # standardised numbers are clipped here
 
 
 def centre_and_scale(x: np.ndarray, kinds: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Centre and factor of columns: by mean and standard deviation, for which outliers of numbers are drawn in.
+    """Centre and factor of columns: mean and standard deviation after outliers of numbers were drawn in.
 
     Outliers are judged by median and quartiles. A column is constant by its own magnitude; the values of a category
     share one variance.

@@ -21,7 +21,10 @@ KINDS: tuple[str, ...] = get_args(Kind)
 LEFT_OUT = ("id", "text", "dropped")
 # A category of more values is an id or free text, and would fill the memory.
 MOST_VALUES = 1000
-_MANY_COLUMNS, _FEW = 20, 5  # of more columns a note counts the kinds, but names those of a kind that has few
+_MANY_COLUMNS, _FEW = (
+    20,
+    5,
+)  # with more columns a note counts them by kind, and names only those of rare kinds
 _PLURALS = {"number": "numbers", "date": "dates", "category": "categories", "words": "words", "text": "texts"}
 
 

@@ -39,7 +39,7 @@ Loss = Callable[[Operator, Tensor], tuple[Tensor, Tensor]]
 class TrainSettings:
     """How replicas are trained."""
 
-    iterations: int = 700  # the most
+    iterations: int = 700  # the largest number
     lr: float = 2e-3  # Adam's step size
     temperature: float = 1.0  # of the softmax
     objective: str = "mincut"  # one of softcut.ops.OBJECTIVES; see softcut.ops.objectives

@@ -13,8 +13,8 @@ from softcut.graph import Graph
 from softcut.metrics.features import axes_gain, axes_table, column_gains, normal_scores, told_by
 from softcut.metrics.summary import ROW, summarise
 from softcut.metrics.traits import Trait, traits_of_clusters
+from softcut.tables.display_text import readable
 from softcut.tables.kinds import CATEGORY, NUMBER, WORD
-from softcut.tables.wording import readable
 
 N, K = 400, 4
 EDGES = attributed_communities(N, K, n_features=0, edge_signal=0.85, seed=0)

@@ -19,7 +19,7 @@ from softcut.paper.comparison import (
     worse_by_folds,
     worse_by_runs,
 )
-from softcut.paper.runs import Job, Records, cells, merge_cells, read_cells, run_id, settings_hash
+from softcut.paper.runs import Records, RunSession, cells, merge_cells, read_cells, run_id, settings_hash
 
 RUN = {"dataset": "d", "method": "m", "seed": 0, "settings": {"lr": 0.1, "steps": 5}}
 ORIGIN = {"seconds": 1.0, "device": "x", "commit": "c"}
@@ -124,15 +124,15 @@ def test_records_and_cells_are_sorted_and_come_back_in_the_order_of_the_seeds(tm
 def test_how_far_a_training_is_is_told_every_ten_seconds(tmp_path, monkeypatch):
     said, seen, now = [], [], [0.0]
     monkeypatch.setattr(runs.time, "monotonic", lambda: now[0])
-    job = Job(tmp_path, minutes=1, tell=said.append)
-    look = job.watch("mincut", 40, lambda state: "fine", seen.append)
+    session = RunSession(tmp_path, minutes=1, tell=said.append)
+    look = session.watch("mincut", 40, lambda state: "fine", seen.append)
     for iteration, now[0] in ((40, 3.0), (50, 9.0), (60, 10.0), (70, 19.0), (80, 20.0), (90, 59.0)):
         look(SimpleNamespace(iteration=iteration, iterations=400))
-    assert (len(seen), job.left, job.out_of_time) == (6, 1.0, False)
+    assert (len(seen), session.left, session.out_of_time) == (6, 1.0, False)
     told = [("6", "3.33"), ("8", "4.00"), ("9", "9.83")]  # the first three were trained before
     assert said == [f"mincut, epoch {e} of at most 40, {each} s per epoch, fine" for e, each in told]
     now[0] = 60.0
-    assert job.out_of_time and Job(tmp_path).left is None
+    assert session.out_of_time and RunSession(tmp_path).left is None
 
 
 def test_without_overlap_it_is_the_paired_t_test() -> None:

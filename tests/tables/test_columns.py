@@ -10,7 +10,7 @@ from softcut.tables.columns import (
     Column,
     FeatureOptions,
     FeatureTable,
-    Table,
+    InputTable,
     column_of_fields,
     column_of_values,
     looks_like_id,
@@ -192,16 +192,16 @@ def test_rows_that_are_missing():
 # --------------------------------------------------------------------------------------- tables of features
 
 
-def table(**columns) -> Table:
+def table(**columns) -> InputTable:
     def column(title, values):
         if isinstance(values[0], str):
             return Column(title, text=values)
         return Column(title, numbers=np.array(values))
 
-    return Table("x", [column(title, values) for title, values in columns.items()])
+    return InputTable("x", [column(title, values) for title, values in columns.items()])
 
 
-def chosen(made_of: Table, known=None, ordered=True, named=True, **options):
+def chosen(made_of: InputTable, known=None, ordered=True, named=True, **options):
     features = feature_table(made_of, FeatureOptions(**options), known, ordered, named)
     return features.ids, features.names
 
@@ -283,7 +283,7 @@ def test_categories():
     assert feature_table(thousand, FeatureOptions(categories=("city",))).x.shape == (1000, 1001)
     gap = feature_table(table(age=[1, 2], city=["b", ""]), FeatureOptions(categories=True))
     assert gap.x.tolist() == [[1, 1], [2, 0]], "a gap is no value, not an error"
-    again = Table("x", [Column(title, np.ones(1)) for title in ("a", "a", "a (2)", "a")])
+    again = InputTable("x", [Column(title, np.ones(1)) for title in ("a", "a", "a (2)", "a")])
     assert chosen(again)[1] == ["a", "a (3)", "a (2)", "a (4)"]
 
 
@@ -393,7 +393,7 @@ def test_otherwise_the_first_two_columns_are_the_ends(rows):
 def ids_of(values: list[int], known: list[str]) -> list[str] | None:
     """The ids found in a table whose second column holds these values."""
     columns = [Column("age", np.full(len(values), 0.5)), Column("level", np.array(values))]
-    return feature_table(Table("x", columns), FeatureOptions(), known, ordered=False).ids
+    return feature_table(InputTable("x", columns), FeatureOptions(), known, ordered=False).ids
 
 
 @pytest.mark.parametrize(
@@ -413,7 +413,7 @@ def test_a_later_column_is_ids_only_where_the_names_do_not_count(known, ids):
 @pytest.mark.parametrize(("nodes", "start", "refused"), [(9, 0, False), (10, 0, True), (10, 1, True)])
 def test_a_later_column_that_counts_ten_nodes_in_another_order_is_asked_about(nodes, start, refused):
     columns = [Column("age", np.full(nodes, 0.5)), Column("rank", np.arange(nodes)[::-1] + start)]
-    table, known = Table("x", columns), [str(i + start) for i in range(nodes)]
+    table, known = InputTable("x", columns), [str(i + start) for i in range(nodes)]
     if refused:
         with pytest.raises(
             GraphError, match="column 'rank': the values are the ids of the nodes in another order"

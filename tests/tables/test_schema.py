@@ -11,7 +11,7 @@ import pytest
 
 from softcut import Graph, read_features, read_graph
 from softcut.errors import GraphError, ModelFileError, ParameterError
-from softcut.tables.columns import Column, FeatureOptions, Table
+from softcut.tables.columns import Column, FeatureOptions, InputTable
 from softcut.tables.dates import ISO, days_of_texts, formats_of_texts
 from softcut.tables.feature_columns import feature_table
 from softcut.tables.frames import table_of_frame
@@ -325,15 +325,15 @@ def test_gaps_of_a_later_table():
 
 
 def test_tables_without_titles_are_read_by_position():
-    table = Table(
+    table = InputTable(
         "t", [Column("1", np.array([1.0, 2.0, 4.0, 3.0])), Column("2", text=["a", "b", "a", "b"])], False
     )
     first = feature_table(table, FeatureOptions())
     assert first.names is None and first.x.tolist() == [[1, 1, 0], [2, 0, 1], [4, 1, 0], [3, 0, 1]]
-    later = Table("t", [Column("1", np.array([5.0])), Column("2", text=["b"])], False)
+    later = InputTable("t", [Column("1", np.array([5.0])), Column("2", text=["b"])], False)
     assert feature_table(later, FeatureOptions(schema=first.schema)).x.tolist() == [[5, 0, 1]]
     with pytest.raises(GraphError, match="has 1 feature column, but the table of the fit had 2"):
-        feature_table(Table("t", later.columns[:1], False), FeatureOptions(schema=first.schema))
+        feature_table(InputTable("t", later.columns[:1], False), FeatureOptions(schema=first.schema))
 
 
 def test_the_column_of_ids_is_remembered():

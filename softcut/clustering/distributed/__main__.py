@@ -151,7 +151,7 @@ def _beside(out: Path) -> tuple[Path, Path]:
 def _check_out(out: Path, overwrite: bool, room: int) -> None:
     """Refuse a folder for the results that cannot be written or holds something else."""
     if out.exists() and not out.is_dir():
-        raise ParameterError(f"--out {out} is a file; name a folder.")
+        raise ParameterError(f"--out {out} is a file; name a folder.", argument="out")
     check_writable("--out", out, out, room)
     check_writable("--out", out, out.parent)
     new, old = _beside(out)
@@ -164,10 +164,13 @@ def _check_out(out: Path, overwrite: bool, room: int) -> None:
         name for name in inside if name not in _RESULTS and not name.lstrip(".").startswith(_CHECKPOINT)
     ]
     if others:
-        raise ParameterError(f"--out {out} holds other files ({others[0]}); name another folder.")
+        raise ParameterError(
+            f"--out {out} holds other files ({others[0]}); name another folder.", argument="out"
+        )
     if "result.json" in inside and not overwrite:
         raise ParameterError(
-            f"--out {out} holds the results of an earlier run; name another folder or add --overwrite."
+            f"--out {out} holds the results of an earlier run; name another folder or add --overwrite.",
+            argument="out",
         )
 
 

@@ -27,7 +27,7 @@ _T = TypeVar("_T")
 
 
 class JobError(SoftcutError, ValueError):
-    """What one process cannot do (a damaged part, say), said by all of them."""
+    """An error of one process (a damaged part, say) that all of them raise."""
 
 
 class ProcessError(SoftcutError, RuntimeError):
@@ -61,7 +61,7 @@ def step_traffic(
     vocabulary: int = 0,
     held: bool = True,
 ) -> Traffic:
-    """Bytes of one step of a process that sends so many rows (or of all, with the rows that all of them send).
+    """Bytes of one step of a process that sends `rows` rows (or of all processes, with the rows of all).
 
     `vocabulary` is the number of words that the evidence counts besides edges; `held` says whether clusters are held to
     the sizes of their start, which needs S'S. Other arguments are those of the networks.
@@ -222,12 +222,13 @@ def process_group(device: str = "auto", timeout: float = 600.0) -> Iterator[JobG
     all processes of this machine. A process waits `timeout` seconds for another one before it gives up.
     """
     if device not in ("auto", "cpu", "cuda"):
-        raise ParameterError(f"device must be 'auto', 'cpu' or 'cuda', got {device!r}.")
+        raise ParameterError(f"device must be 'auto', 'cpu' or 'cuda', got {device!r}.", argument="device")
     local, here = int(os.environ.get("LOCAL_RANK", 0)), int(os.environ.get("LOCAL_WORLD_SIZE", 1))
     gpus = torch.cuda.device_count() if device != "cpu" else 0
     if device == "cuda" and gpus < here:
         raise ParameterError(
-            f"device is 'cuda', but {here} processes of this machine have {gpus} GPUs; start as many as there are."
+            f"device is 'cuda', but {here} processes of this machine have {gpus} GPUs; start as many as there are.",
+            argument="device",
         )
     chosen = torch.device("cuda", local) if gpus >= here else torch.device("cpu")
     if chosen.type == "cuda":

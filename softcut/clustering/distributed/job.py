@@ -42,7 +42,9 @@ class DistributedSettings:
 
     def __post_init__(self) -> None:
         if self.dtype not in DTYPES:
-            raise ParameterError(f"dtype must be one of {', '.join(DTYPES)}, got {self.dtype!r}.")
+            raise ParameterError(
+                f"dtype must be one of {', '.join(DTYPES)}, got {self.dtype!r}.", argument="dtype"
+            )
         seed_from(self.random_state)
         self.of(paper=False)
 
@@ -134,18 +136,21 @@ def _checked(folder: str | Path, settings: DistributedSettings, size: int) -> tu
     if manifest.parts != size:
         raise ParameterError(
             f"{folder} has {manifest.parts} parts, but {size} processes were started; start one per part "
-            f"(torchrun --nproc-per-node {manifest.parts}), or divide the graph anew."
+            f"(torchrun --nproc-per-node {manifest.parts}), or divide the graph anew.",
+            argument="folder",
         )
     if not manifest.columns:
         raise ParameterError(
-            f"{folder} holds no features; write the parts with 'softcut partition --features'."
+            f"{folder} holds no features; write the parts with 'softcut partition --features'.",
+            argument="folder",
         )
     paper = bool(manifest.about.get("paper"))
     recipe = settings.of(paper=paper)
     if recipe.paper != paper:
         raise ParameterError(
             f"{folder} was written for {'the network of the paper' if paper else 'the default networks'}, and recipe "
-            "is for the other; write the parts again with or without 'softcut partition --paper'."
+            "is for the other; write the parts again with or without 'softcut partition --paper'.",
+            argument="folder",
         )
     candidates_from(settings.n_clusters, manifest.nodes, recipe)
     return manifest, recipe

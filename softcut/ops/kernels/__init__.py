@@ -35,7 +35,9 @@ _PRECISIONS = (torch.float32, torch.bfloat16, torch.float16, torch.float64)
 
 def _checked(mode: str, name: str) -> str:
     if mode not in MODES:
-        raise ParameterError(f"{name} must be one of {', '.join(map(repr, MODES))}, got {mode!r}.")
+        raise ParameterError(
+            f"{name} must be one of {', '.join(map(repr, MODES))}, got {mode!r}.", argument=name
+        )
     return mode
 
 

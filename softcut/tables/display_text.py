@@ -1,15 +1,15 @@
-"""Numbers as people write them: thousands set apart, no more digits than say something, no exponents."""
+"""Numbers and names for people to read: commas between thousands, few digits, no exponents; short names."""
 
 from __future__ import annotations
 
 import math
 
-_SMALLEST, _LARGEST = 1e-6, 1e15  # beyond these the zeros could not be counted by eye
+_SMALLEST, _LARGEST = 1e-6, 1e15  # smaller and larger numbers are written with an exponent
 _UNITS_UP_TO = 10_000  # smaller numbers are not rounded to tens: they may be years
 
 
 def readable(value: float, digits: int = 3, apart: float | None = None) -> str:
-    """A number with so many digits; as many as it takes to tell it from another one that is `apart` from it.
+    """A number with `digits` digits, or more where that is needed to see a difference of `apart`.
 
     >>> [readable(value) for value in (62_534.1, 1987, 0.031234, 41.0, -0.0)]
     ['62,500', '1987', '0.0312', '41', '0']
@@ -37,7 +37,7 @@ def readable(value: float, digits: int = 3, apart: float | None = None) -> str:
 
 
 def percent(share: float) -> str:
-    """A share in percent; what is not quite none, or all, does not look like it.
+    """A share in percent; only 0 is shown as 0 %, and only 1 as 100 %.
 
     >>> percent(0.654), percent(0.002), percent(0.998), percent(1.0)
     ('65 %', '<1 %', '>99 %', '100 %')
@@ -51,7 +51,7 @@ def percent(share: float) -> str:
 
 
 def shortened(name: str, most: int) -> str:
-    """A name of at most `most` characters, in one line, without signs that steer a terminal.
+    """A name of at most `most` characters, in one line, without control characters.
 
     >>> shortened("a long name", 7), shortened("two\\nlines", 20)
     ('a long…', 'two lines')
