@@ -6,14 +6,14 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from softcut.clustering.fitting import Fitted, Task
+from softcut.clustering.fitting import Fitted, FitTask
 from softcut.clustering.model import labels_of
 from softcut.errors import Argument, Note
 
 _LESS = "than it takes to describe them"
 
 
-def doubts(fitted: Fitted, task: Task) -> Iterator[Note]:
+def doubts(fitted: Fitted, task: FitTask) -> Iterator[Note]:
     """Each doubt, with what can be done about it."""
     labels, k = labels_of(fitted.soft, fitted.silent), fitted.soft.shape[1]
     used = len(np.unique(labels[labels >= 0]))
@@ -46,7 +46,7 @@ def doubts(fitted: Fitted, task: Task) -> Iterator[Note]:
         yield Note("low_agreement", said, agreement=fitted.agreement)
 
 
-def _no_clusters(k: int, task: Task) -> Note:
+def _no_clusters(k: int, task: FitTask) -> Note:
     if k == 1:
         said = f"No number of clusters explains more {_LESS}, and all nodes are in one; if you know that there are "
         return Note("no_clusters", said, "clusters, ask for their number or give features.")

@@ -14,7 +14,7 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Cluster
 
 from softcut.clustering.arguments import batch_size_from, callables, candidates_from, recipe_from, seed_from
 from softcut.clustering.doubts import doubts
-from softcut.clustering.fitting import Fitted, Task, fit
+from softcut.clustering.fitting import Fitted, FitTask, fit
 from softcut.clustering.model import (
     PlacedModel,
     by_graph,
@@ -177,11 +177,11 @@ class GraphClustering(
         base = self.recipe or self._recipe
         return recipe_from(base, self.objective, self.n_init, self.max_iter, self.learning_rate)
 
-    def _task(self, nodes: int) -> Task:
+    def _task(self, nodes: int) -> FitTask:
         """The arguments, checked, for a graph with `nodes` nodes."""
         recipe = self._task_recipe()
         numbers = candidates_from(self.n_clusters, nodes, recipe)
-        return Task(
+        return FitTask(
             numbers=numbers,
             may_be_one=isinstance(self.n_clusters, str),
             recipe=recipe,
@@ -193,7 +193,7 @@ class GraphClustering(
             comparing=lambda k: self._tell_number(k, numbers),
         )
 
-    def _keep(self, fitted: Fitted, whole: Graph, task: Task) -> None:
+    def _keep(self, fitted: Fitted, whole: Graph, task: FitTask) -> None:
         """What a fit found, as attributes."""
         assert fitted.model is not None
         self._model, self.soft_ = fitted.model, fitted.soft

@@ -47,7 +47,7 @@ Candidate = dict[str, float]
 
 
 @dataclass(frozen=True)
-class Task:
+class FitTask:
     """What a fit is asked to do."""
 
     numbers: tuple[int, ...]  # numbers of clusters to compare; one where it is known
@@ -77,14 +77,14 @@ class Fitted:
     silent: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=bool))
 
 
-def fit(whole: Graph, task: Task) -> Fitted:
+def fit(whole: Graph, task: FitTask) -> Fitted:
     """Cluster a graph, or several as one batch."""
     recipe, k = task.recipe, max(task.numbers)
     with threads_for(whole.num_nodes * recipe.networks * (recipe.hidden + k), task.device):
         return _fit(whole, task)
 
 
-def _fit(whole: Graph, task: Task) -> Fitted:
+def _fit(whole: Graph, task: FitTask) -> Fitted:
     whole = (
         whole.in_mean_weights()
     )  # a node counts as one edge beside its neighbours: the unit must not matter
@@ -116,7 +116,7 @@ def _fit(whole: Graph, task: Task) -> Fitted:
     return replace(fitted, model=PlacedModel(soft, silent, names, signature(whole)))
 
 
-def _from_edges(graph: Graph, task: Task) -> Fitted:
+def _from_edges(graph: Graph, task: FitTask) -> Fitted:
     """Positions, groups, moves and merges; see :mod:`softcut.clustering.edges`."""
     most, nodes = max(task.numbers), graph.num_nodes
     refuse_too_many(most, nodes, 4 * nodes * most + numbers_of_merges(nodes, most, task.recipe), task.device)
@@ -139,7 +139,7 @@ def _from_edges(graph: Graph, task: Task) -> Fitted:
     return Fitted(None, soft, judge(best, k), mean, candidates=candidates)
 
 
-def _from_networks(graph: Graph, rule: str, task: Task) -> Fitted:
+def _from_networks(graph: Graph, rule: str, task: FitTask) -> Fitted:
     """Encode, train, merge, refine, number by size."""
     recipe, seed, tell = task.recipe, task.seed, task.tell
     nodes = nodes_per_step(graph, task.batch_size, max(task.numbers), recipe, task.device, tell)
