@@ -98,5 +98,8 @@ def version(t: Tensor) -> int | None:
     return None if t.is_inference() else getattr(t, "_version", None)
 
 
+# Gradients of a softmax (gradient, result, axis, type) and of a ReLU (gradient, result, 0).
+softmax_backward, relu_backward = torch._softmax_backward_data, torch.ops.aten.threshold_backward
+
 # One step of Adam on lists of parameters, gradients and moments, and an addition to all tensors of a list; in place.
 fused_adam, add_to_each = torch._fused_adam_, torch._foreach_add_

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import torch
@@ -40,9 +41,10 @@ def narrower(t: Tensor | None, dtype: torch.dtype) -> bool:
     return t is not None and t.is_floating_point() and torch.finfo(t.dtype).bits < torch.finfo(dtype).bits
 
 
-def no_autocast(s: Tensor) -> torch.autocast:
+def no_autocast(s: Tensor) -> AbstractContextManager[Any]:
     """A context in which autocast is off on the device of `s`."""
-    return torch.autocast(s.device.type, enabled=False)
+    kind = s.device.type
+    return torch.autocast(kind, enabled=False) if torch.is_autocast_enabled(kind) else nullcontext()
 
 
 def safe_ratio(num: Tensor, den: Tensor) -> Tensor:

@@ -329,4 +329,6 @@ def spmm(pattern: CSRPattern, val: Tensor | None, s: Tensor, scale: Tensor | Non
     """
     if isinstance(pattern, RecordedPattern):
         return pattern.product(val, s, scale)
+    if not torch.is_grad_enabled() and not torch.compiler.is_compiling() and not is_wrapped(s):
+        return sparse_product(pattern, val, s, scale)
     return _SpMM.apply(pattern, val, s, scale)
