@@ -17,7 +17,7 @@ from torch.autograd.function import once_differentiable
 from softcut.learning.replica_net import OneHotSkipConv, feature_numbers
 from softcut.nn import MinCutPool, SkipConv
 from softcut.nn.models import GraphClassifier
-from softcut.ops import CSR, Dense, Operator
+from softcut.ops import Dense, Operator
 from softcut.ops._torch import relu_backward, softmax_backward
 from softcut.ops.mincut_step import step_backward, step_forward
 

@@ -95,7 +95,7 @@ def feature_numbers(x: Tensor, weight: Tensor, one_hot: int) -> Tensor:
     """The numbers of the features that are 1 [R * N, one_hot], counting on from replica to replica."""
     replicas, _, features = weight.shape
     numbers = x[:, :one_hot].long()
-    if replicas == 1:
+    if replicas == 1 or one_hot == 0:
         return numbers
     first = torch.arange(replicas, device=x.device).view(-1, 1, 1) * features
     return (numbers.view(replicas, -1, one_hot) + first).view(-1, one_hot)

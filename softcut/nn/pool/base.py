@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from functools import cached_property
 from numbers import Real
 from typing import Any
 
@@ -80,12 +79,16 @@ class PoolOutput:
         }
         # One graph of operations cannot return a function.
         self._adj = adj() if torch.compiler.is_compiling() and callable(adj) else adj
-        if torch.compiler.is_compiling():
-            _ = self.losses
+        self._losses = self._means() if torch.compiler.is_compiling() else None
 
-    @cached_property
+    @property
     def losses(self) -> dict[str, Tensor]:
-        """The weighted losses, means over the graphs that have nodes."""
+        """The weighted losses, means over the graphs that have nodes; computed when they are first read."""
+        if self._losses is None:
+            self._losses = self._means()
+        return self._losses
+
+    def _means(self) -> dict[str, Tensor]:
         occupied = self.selection.layout.occupied if isinstance(self.selection, DenseSelection) else None
         return {name: mean_of_graphs(values, occupied) for name, values in self.graph_losses.items()}
 
