@@ -42,6 +42,11 @@ def is_wrapped(t: Tensor) -> bool:
     return ask is not None and not torch.compiler.is_compiling() and bool(ask(t))
 
 
+def records(t: Tensor) -> bool:
+    """Whether autograd, a transform of ``torch.func`` or ``torch.compile`` follows what is done with a tensor."""
+    return torch.is_grad_enabled() or torch.compiler.is_compiling() or is_wrapped(t)
+
+
 def unwrapped_once(t: Tensor) -> Tensor | None:
     """The tensor one transform further out; None where the transform is ``torch.func.vmap``, over this very tensor."""
     return None if _functorch.is_batchedtensor(t) else _functorch.get_unwrapped(t)

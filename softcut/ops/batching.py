@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from softcut.errors import GraphError
-from softcut.ops._torch import known_size, signed
+from softcut.ops._torch import known_size, records, signed
 from softcut.ops.kernels import FEWEST, FEWEST_SMALL, takes
 from softcut.ops.numerics import counts_to_ptr
 from softcut.ops.spmm import constants, unwrapped
@@ -274,7 +274,9 @@ class Segments(Layout):
     def total(self, v: Tensor) -> Tensor:
         if self.single:
             return v.sum(0, keepdim=True)
-        return _SegmentTotal.apply(self, v)
+        if records(v):
+            return _SegmentTotal.apply(self, v)
+        return torch.segment_reduce(v.contiguous(), "sum", offsets=self.ptr, axis=0, initial=0)
 
     def spread(self, g: Tensor) -> Tensor:
         return g if self.single else g.index_select(0, self.batch)

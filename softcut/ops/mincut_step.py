@@ -77,8 +77,8 @@ class Kept(NamedTuple):
     inverse: Tensor  # 1 / Tr(S'DS), 0 where that is 0
     cut: Tensor
     adj: Tensor
-    scale: Tensor  # degrees of the pooled graph, to the power of -1/2
-    at_floor: Tensor  # where these are held
+    outer: Tensor  # what A_pool was multiplied with: d_i^-1/2 d_j^-1/2, d its degrees
+    moving: Tensor  # 1 / d, 0 where d is held at a floor
     length: Tensor  # |S'S|
     unit: Tensor  # S'S / |S'S|
     away: Tensor  # this less I / sqrt(K)
@@ -88,6 +88,11 @@ class Kept(NamedTuple):
 @cache
 def _target(k: int, dtype: torch.dtype) -> Tensor:
     return torch.eye(k, dtype=dtype) / math.sqrt(k)
+
+
+@cache
+def _off_diagonal(k: int, dtype: torch.dtype) -> Tensor:
+    return 1 - torch.eye(k, dtype=dtype)
 
 
 def step_forward(op: Operator, s: Tensor, x: Tensor, keep_diagonal: bool) -> tuple[MinCutStep, Kept]:
@@ -106,23 +111,22 @@ def step_forward(op: Operator, s: Tensor, x: Tensor, keep_diagonal: bool) -> tup
     inverse = volume.reciprocal().masked_fill_(volume <= 0, 0.0)  # a graph without edges: L_c = 0
     cut = quadratic.diagonal(dim1=-2, dim2=-1).sum(-1).mul_(inverse).neg_()
 
-    hollow = quadratic.clone()
-    if not keep_diagonal:
-        hollow.diagonal(dim1=-2, dim2=-1).zero_()
+    hollow = quadratic if keep_diagonal else quadratic * _off_diagonal(k, s.dtype)
     strength = hollow.sum(-1)
     # The same floors as in pooled_adjacency and inverse_sqrt: d^-3/2 would overflow.
     floor = strength.amax(-1, keepdim=True).clamp_(min=1.0).mul_(torch.finfo(s.dtype).eps ** 2)
     at_floor = strength < floor
-    scale = torch.maximum(strength, floor).rsqrt_()
-    scale.masked_fill_(strength <= 0, 0.0)
-    adj = hollow.mul_(scale.unsqueeze(-1)).mul_(scale.unsqueeze(-2))
+    scale = torch.maximum(strength, floor).rsqrt_().masked_fill_(strength <= 0, 0.0)
+    outer = scale.unsqueeze(-1) * scale.unsqueeze(-2)
+    adj = hollow * outer
 
     length = torch.linalg.vector_norm(gram, dim=(-2, -1), keepdim=True)
     none = length <= 0  # a graph without nodes: L_o = 0
     unit = gram / length.masked_fill_(none, 1.0)
     away = (unit - _target(k, s.dtype)).masked_fill_(none, 0.0)
     ortho = torch.linalg.vector_norm(away, dim=(-2, -1))
-    kept = Kept(s, rows, squares, degree, inverse, cut, adj, scale, at_floor, length, unit, away, ortho)
+    moving = scale.square_().masked_fill_(at_floor, 0.0)
+    kept = Kept(s, rows, squares, degree, inverse, cut, adj, outer, moving, length, unit, away, ortho)
     return MinCutStep(pooled.contiguous(), adj, cut, ortho), kept
 
 
@@ -141,12 +145,10 @@ def step_backward(
         of_pooled.copy_(to_pooled.mT)
     if to_adj is not None:
         through = to_adj * kept.adj
-        strength = (through.sum(-1) + through.sum(-2)).mul_(kept.scale.square()).mul_(-0.5)
-        strength.masked_fill_(kept.at_floor, 0.0)
-        torch.mul(to_adj, kept.scale.unsqueeze(-1), out=quadratic)
-        quadratic.mul_(kept.scale.unsqueeze(-2)).add_(strength.unsqueeze(-1))
+        strength = (through.sum(-1) + through.sum(-2)).mul_(kept.moving)
+        torch.addcmul(strength.unsqueeze(-1).mul_(-0.5), to_adj, kept.outer, out=quadratic)
         if not keep_diagonal:
-            quadratic.diagonal(dim1=-2, dim2=-1).zero_()
+            quadratic.mul_(_off_diagonal(k, s.dtype))
     to_volume = None
     if to_cut is not None:
         to_inside = to_cut * kept.inverse
@@ -155,7 +157,7 @@ def step_backward(
     if to_ortho is not None:
         each = (to_ortho / kept.ortho).masked_fill_(kept.ortho == 0, 0.0).view(-1, 1, 1) * kept.away
         along = (each * kept.unit).sum((-2, -1), keepdim=True)
-        gram.copy_(each.addcmul_(kept.unit, along, value=-1).div_(kept.length).mul_(2))
+        torch.div(each.addcmul_(kept.unit, along, value=-1), 0.5 * kept.length, out=gram)
     grad_s = grad_x = grad_data = None
     if needs[2]:
         grad_data = torch.bmm(torch.bmm(s, quadratic), s.mT)

@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 
 from softcut.errors import GraphError
-from softcut.ops._torch import is_wrapped, outside_transforms, signed, unwrapped_once
+from softcut.ops._torch import is_wrapped, outside_transforms, records, signed, unwrapped_once
 from softcut.ops.kernels import takes
 from softcut.ops.kernels.plan import RowPlan, row_plan
 from softcut.ops.numerics import check_tensor, counts_to_ptr, index_type
@@ -329,6 +329,4 @@ def spmm(pattern: CSRPattern, val: Tensor | None, s: Tensor, scale: Tensor | Non
     """
     if isinstance(pattern, RecordedPattern):
         return pattern.product(val, s, scale)
-    if not torch.is_grad_enabled() and not torch.compiler.is_compiling() and not is_wrapped(s):
-        return sparse_product(pattern, val, s, scale)
-    return _SpMM.apply(pattern, val, s, scale)
+    return (_SpMM.apply if records(s) else sparse_product)(pattern, val, s, scale)
