@@ -46,6 +46,10 @@ def by_replica(x: Tensor, weight: Tensor) -> Tensor:
     return x.reshape(len(weight), -1, x.shape[-1])
 
 
+def _weighted(losses: Tensor, weight: float) -> Tensor:
+    return losses if weight == 1 else weight * losses
+
+
 def linear(x: Tensor, layer: Any) -> tuple[Tensor, Backward]:
     """X W' + b for X [R, N, F]."""
     weight = layer.weight
@@ -139,7 +143,7 @@ class _Network(torch.autograd.Function):
         for pool, conv in zip(net.pools, net.convs[1:], strict=True):
             s, assigned = assignments(h, pool)
             step, kept = step_forward(op, s, h, pool.keep_diagonal)
-            losses = losses + pool.cut_weight * step.cut + pool.ortho_weight * step.ortho
+            losses = losses + _weighted(step.cut, pool.cut_weight) + _weighted(step.ortho, pool.ortho_weight)
             h, passed = dense_messages(step.x, step.adj, conv)
             levels.append((pool, op, kept, assigned, passed))
             op = Dense(step.adj, symmetric=True, normalised=True)
@@ -153,7 +157,8 @@ class _Network(torch.autograd.Function):
             for pool, op, kept, assigned, passed in reversed(levels):
                 to_adj, to_x = passed(grad, into)
                 to_adj = to_adj if to_next is None else to_adj.add_(to_next)
-                grads = (to_x, to_adj, pool.cut_weight * to_losses, pool.ortho_weight * to_losses)
+                weighted = (_weighted(to_losses, each) for each in (pool.cut_weight, pool.ortho_weight))
+                grads = (to_x, to_adj, *weighted)
                 needs = (True, True, isinstance(op, Dense))
                 to_s, to_h, to_next = step_backward(op, kept, grads, pool.keep_diagonal, needs)
                 grad = assigned(to_s, into).add_(to_h)

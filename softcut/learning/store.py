@@ -71,10 +71,15 @@ class StoredCSR(CSR):
         self.store, self.row, self.known = store, row, degree
 
     def _normal_form(self) -> CSR:
-        return StoredCSR(self.store, self.row, self.pattern, self.layout, self.store.normal[1])
+        return StoredCSR(self.store, self.row, self.pattern, self.layout, self.store.normal[1][self.row])
 
     def _own_degree(self) -> Tensor:
-        return super()._own_degree() if self.known is None else self.known[self.row]
+        return super()._own_degree() if self.known is None else self.known
+
+    def degree_like(self, s: Tensor) -> Tensor:
+        return (
+            self.known if self.known is not None and self.known.dtype == s.dtype else super().degree_like(s)
+        )
 
 
 class KnownSegments(Segments):

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import cache, cached_property
 
 import numpy as np
@@ -38,7 +38,8 @@ def constants() -> Iterator[None]:
     Made under ``torch.inference_mode`` they could not be used in training, and made inside a
     transform of ``torch.func`` they would die with it.
     """
-    with outside_transforms(), torch.inference_mode(False), torch.no_grad():
+    ordinary = not torch.is_inference_mode_enabled()
+    with outside_transforms(), nullcontext() if ordinary else torch.inference_mode(False), torch.no_grad():
         yield
 
 

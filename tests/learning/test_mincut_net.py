@@ -6,10 +6,11 @@ import torch
 from helpers.made_graphs import made_graphs
 from torch import Tensor
 
+from softcut.graph import folds
+from softcut.learning import GraphClassification
 from softcut.learning.fold_task import FoldTask
 from softcut.learning.replica_net import replica_net
 from softcut.learning.store import GraphStore
-from softcut.graph import folds
 from softcut.nn.models import GraphClassifier
 
 OPTIONS = [
@@ -61,3 +62,20 @@ def test_the_network_written_out_equals_its_modules(
 )
 def test_other_networks_keep_to_their_modules(options: dict[str, object]) -> None:
     assert not task_of(True, 1, **options).written_out
+
+
+def test_a_small_fit_uses_one_thread_and_puts_the_others_back() -> None:
+    before, seen = torch.get_num_threads(), []
+    torch.set_num_threads(2)
+    try:
+        model = GraphClassification(max_iter=2, callbacks=[lambda _: seen.append(torch.get_num_threads())])
+        graphs = made_graphs(12)
+        model.fit(graphs)
+        assert seen == [1, 1]
+        assert torch.get_num_threads() == 2
+        seen.clear()
+        large = GraphClassification(max_iter=1, hidden=4096, callbacks=model.callbacks)
+        large.fit(graphs)
+        assert seen == [2]
+    finally:
+        torch.set_num_threads(before)
