@@ -18,8 +18,8 @@ from softcut.learning.replica_net import OneHotSkipConv, feature_numbers
 from softcut.nn import MinCutPool, SkipConv
 from softcut.nn.models import GraphClassifier
 from softcut.ops import Dense, Operator
-from softcut.ops._torch import relu_backward, softmax_backward
 from softcut.ops.mincut_step import step_backward, step_forward
+from softcut.ops.numerics import relu_gradient, softmax_gradient
 
 Backward = Callable[..., Any]
 
@@ -31,9 +31,11 @@ def can_be_written_out(net: GraphClassifier) -> bool:
         type(pool) is MinCutPool and pool.objective == "mincut" and pool.normalise and pool.mlp.act is relu
         for pool in net.pools
     )
-    first, *others = net.convs
-    convs = isinstance(first, OneHotSkipConv | SkipConv) and all(type(conv) is SkipConv for conv in others)
-    biased = all(conv.act is relu and conv.itself.bias is not None for conv in net.convs) if convs else False
+    convs: list[Any] = list(net.convs)
+    known = isinstance(convs[0], OneHotSkipConv | SkipConv) and all(
+        type(conv) is SkipConv for conv in convs[1:]
+    )
+    biased = known and all(conv.act is relu and conv.itself.bias is not None for conv in convs)
     return bool(net.pools) and pools and biased and net.head.weight.device.type == "cpu"
 
 
@@ -74,11 +76,11 @@ def assignments(x: Tensor, pool: MinCutPool) -> tuple[Tensor, Backward]:
     s = (h if pool.temperature == 1 else h.div_(pool.temperature)).softmax(-1)
 
     def backward(grad: Tensor, into: dict[Tensor, Tensor]) -> Tensor:
-        grad = softmax_backward(grad.view(s.shape), s, -1, s.dtype)
+        grad = softmax_gradient(grad.view(s.shape), s)
         grad = grad if pool.temperature == 1 else grad.div_(pool.temperature)
         for back, seen in reversed(steps):
             grad = back(grad, into)
-            grad = grad if seen is None else relu_backward(grad, seen, 0)
+            grad = grad if seen is None else relu_gradient(grad, seen)
         return grad.view(x.shape)
 
     return s.view(*x.shape[:-1], -1), backward
@@ -102,7 +104,7 @@ def first_messages(x: Tensor, op: Operator, conv: Any) -> tuple[Tensor, Backward
     by_replica(out, own).add_(bias.unsqueeze(1)).relu_()
 
     def backward(grad: Tensor, into: dict[Tensor, Tensor]) -> None:
-        grad = relu_backward(grad, out, 0)
+        grad = relu_gradient(grad, out)
         both = torch.cat([op.matmul(grad), grad], 1)
         table = both.new_zeros(replicas * features, 2 * width)
         # Not the gradient of an embedding bag, which sorts the numbers first.
@@ -125,7 +127,7 @@ def dense_messages(x: Tensor, adj: Tensor, conv: Any) -> tuple[Tensor, Backward]
     out = out.baddbmm_(by_replica(around, own), passed.mT).relu_()
 
     def backward(grad: Tensor, into: dict[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
-        grad = relu_backward(grad.view(out.shape), out, 0)
+        grad = relu_gradient(grad.view(out.shape), out)
         to_around = torch.bmm(grad, passed).view(x.shape)
         into[passed], into[own] = (torch.bmm(grad.mT, by_replica(t, own)) for t in (around, x))
         into[bias] = grad.sum(1)
@@ -139,7 +141,8 @@ class _Network(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, net: Any, x: Tensor, op: Operator, *parameters: Tensor) -> tuple[Tensor, Tensor]:
         h, first = first_messages(x, op, net.convs[0])
-        losses, levels = 0.0, []
+        losses: Any = 0.0
+        levels = []
         for pool, conv in zip(net.pools, net.convs[1:], strict=True):
             s, assigned = assignments(h, pool)
             step, kept = step_forward(op, s, h, pool.keep_diagonal)

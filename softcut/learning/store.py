@@ -70,16 +70,16 @@ class StoredCSR(CSR):
         super().__init__(pattern, scale=scale, layout=layout, symmetric=True, normalised=degree is not None)
         self.store, self.row, self.known = store, row, degree
 
-    def _normal_form(self) -> CSR:
+    def _normal_form(self) -> StoredCSR:
         return StoredCSR(self.store, self.row, self.pattern, self.layout, self.store.normal[1][self.row])
 
     def _own_degree(self) -> Tensor:
         return super()._own_degree() if self.known is None else self.known
 
     def degree_like(self, s: Tensor) -> Tensor:
-        return (
-            self.known if self.known is not None and self.known.dtype == s.dtype else super().degree_like(s)
-        )
+        if self.known is None or self.known.dtype != s.dtype:
+            return super().degree_like(s)
+        return self.known
 
 
 class KnownSegments(Segments):
@@ -176,9 +176,8 @@ class BlockStore:
         pattern = CSRPattern(self.rowptr, self.col + starts, (self.num_rows, self.num_rows))
         op = CSR(pattern, symmetric=True).normalise()
         assert op.scale is not None
-        return tuple(
-            nn.functional.pad(each, (0, 1)).to(self.dtype) for each in (op.scale, op.degree_like(op.scale))
-        )
+        scale, sums = (nn.functional.pad(t, (0, 1)) for t in (op.scale, op.degree_like(op.scale)))
+        return scale.to(self.dtype), sums.to(self.dtype)
 
     def plan(
         self, graphs: NDArray[np.int64], rows: Sequence[int] | NDArray[np.int64] | None = None
