@@ -15,7 +15,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from torch import Tensor
 
 from softcut.clustering.arguments import LIMITS, callables, positive, refusal, seed_from, whole
-from softcut.device import choose_device
+from softcut.device import choose_device, threads_for
 from softcut.errors import GraphError, ModelFileError, NotFittedError, ParameterError
 from softcut.graph.collection import (
     GraphCollection,
@@ -32,6 +32,7 @@ from softcut.learning.experiment import (
     build_models,
     build_task,
     cluster_sizes,
+    largest_tensor,
     loop_settings,
 )
 from softcut.learning.replica_net import replica_net
@@ -149,7 +150,8 @@ class GraphClassification(ClassifierMixin, BaseEstimator):
             for callback in callbacks:
                 callback(progress)
 
-        result = Loop(task, loop).run(tell if callbacks else None)
+        with threads_for(self.n_init * largest_tensor(collection, settings), device):
+            result = Loop(task, loop).run(tell if callbacks else None)
         if result.best_iteration is None or result.best_loss is None:
             raise ParameterError("training was stopped before its first epoch: there is nothing to keep.")
         self.classes_, self._seed = names, seed

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from softcut.device import threads_for
 from softcut.errors import ParameterError
 from softcut.graph.collection import GraphCollection, Split, folds
 from softcut.learning.fold_task import FoldTask
@@ -85,9 +86,13 @@ def folds_at_once(
     """
     if torch.device(device).type != "cpu":
         return None
+    return max(1, int(_CPU_ENTRIES // largest_tensor(graphs, settings)))
+
+
+def largest_tensor(graphs: GraphCollection, settings: ClassifierSettings) -> float:
+    """How many numbers the largest tensor of one fold's step has, about."""
     k = (settings.k or cluster_sizes(graphs, settings.levels))[0]
-    each = settings.batch * float(graphs.sizes.mean()) * max(k, settings.hidden)
-    return max(1, int(_CPU_ENTRIES // each))
+    return settings.batch * float(graphs.sizes.mean()) * max(k, settings.hidden)
 
 
 def build_models(
@@ -215,7 +220,8 @@ def train_folds(
         "pool_args": str(dict(settings.pool_args)),
     }
     saved = None if checkpoint is None else Checkpoint(checkpoint, identity)
-    result = Loop(task, loop).run(callback, saved, time_limit)
+    with threads_for(len(chosen) * largest_tensor(graphs, settings), task.store.device):
+        result = Loop(task, loop).run(callback, saved, time_limit)
     stopped = result.timed_out or result.interrupted
     if (stopped and checkpoint is not None) or result.best_loss is None:
         return [], result

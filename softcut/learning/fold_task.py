@@ -14,9 +14,10 @@ from torch import Tensor, nn
 
 from softcut.graph.collection import Split
 from softcut.learning.hierarchy import HierarchyStore
+from softcut.learning.mincut_net import can_be_written_out, predict
 from softcut.learning.store import BatchPlan, GraphStore
 from softcut.nn import DenseSelection, Selection
-from softcut.nn.models import GraphClassifier, ModelOutput
+from softcut.nn.models import GraphClassifier, Levels
 from softcut.ops import Operator, Segments
 from softcut.training import Task
 
@@ -81,6 +82,7 @@ class FoldTask(Task):
         self.net, self.store, self.splits, self.hierarchy = net, store, list(splits), hierarchy
         self.parameters = dict(net.named_parameters())
         self.kernels = list(net.kernels())
+        self.written_out = hierarchy is None and can_be_written_out(net)
         self.orders = [BatchOrder(s.train, batch, [seed]) for s, seed in zip(splits, seeds, strict=True)]
         self.active = list(range(len(self.splits)))
         self.steps = 0
@@ -102,12 +104,21 @@ class FoldTask(Task):
         weight = None if full else (finest.chosen >= 0).to(store.dtype)
         return Batch(store.x[finest.row], finest.op, selections, store.y[finest.chosen], weight)
 
-    def forward(self, batch: Batch) -> tuple[ModelOutput, Tensor]:
+    def forward(self, batch: Batch) -> tuple[Levels, Tensor]:
         """What the network says, and the cross entropy of every graph [R, B]."""
-        out = self.net(batch.x, batch.op, selections=batch.selections)
-        logits = batch.per_graph(out.y)
-        task = nn.functional.cross_entropy(logits.flatten(0, 1), batch.y.flatten(), reduction="none")
-        return out, task.view(batch.y.shape)
+        out = self.net.levels(batch.x, batch.op, selections=batch.selections)
+        return out, _cross_entropy(batch, out.y)
+
+    def losses(self, batch: Batch) -> tuple[Tensor, Tensor, Tensor]:
+        """Logits [R, B, C], the cross entropy of every graph, and with it the sum of its poolers' losses [R, B]."""
+        if self.written_out:
+            y, auxiliary = predict(self.net, batch.x, batch.op)
+        else:
+            y, pooled = self.net.levels(batch.x, batch.op, selections=batch.selections)
+            losses = [value for each in pooled for value in each.graph_losses.values()]
+            auxiliary = sum(losses[1:], losses[0]) if losses else y.new_zeros(len(y))
+        task = _cross_entropy(batch, y)
+        return batch.per_graph(y), task, task + batch.per_graph(auxiliary)
 
     def step(self) -> Mapping[str, Tensor]:
         if not self._planned:
@@ -116,9 +127,8 @@ class FoldTask(Task):
             self._planned = self.plan(graphs)[::-1]
         self.steps += 1
         batch = self.gather(self._planned.pop(), full=True)
-        out, task = self.forward(batch)
         kernels = torch.cat([kernel.flatten(1) for kernel in self.kernels], dim=1)
-        return {"loss": (task + _auxiliary(batch, out)).mean(1), "l2": kernels.square().sum(1)}
+        return {"loss": self.losses(batch)[2].mean(1), "l2": kernels.square().sum(1)}
 
     def select(self, active: Tensor) -> None:
         self.active = active.tolist()
@@ -147,9 +157,9 @@ class FoldTask(Task):
         return _means(self._validation, self._validated)
 
     def _validated(self, batch: Batch) -> dict[str, Tensor]:
-        out, task = self.forward(batch)
-        hits = _hits(batch, out)
-        return {"loss": task + _auxiliary(batch, out), "task": task, "accuracy": hits, "error": 1 - hits}
+        y, task, loss = self.losses(batch)
+        hits = _hits(batch, y)
+        return {"loss": loss, "task": task, "accuracy": hits, "error": 1 - hits}
 
     @torch.no_grad()
     def evaluate(self, part: str = "test") -> dict[str, Tensor]:
@@ -160,7 +170,7 @@ class FoldTask(Task):
 
         def measured(batch: Batch) -> dict[str, Tensor]:
             out, task = self.forward(batch)
-            values = {"accuracy": _hits(batch, out), "loss": task, "task": task}
+            values = {"accuracy": _hits(batch, batch.per_graph(out.y)), "loss": task, "task": task}
             for level, pooled in enumerate(out.pooled, start=1):
                 for name, value in pooled.raw_losses.items():
                     values[f"{name}{level}"] = batch.per_graph(value)
@@ -175,19 +185,18 @@ class FoldTask(Task):
     def predict(self, graphs: NDArray[np.int64]) -> Tensor:
         """Class probabilities of the same graphs by every active replica: [R, G, C]."""
         batches = self.batches([graphs] * len(self.active))
-        outputs = [self.net(batch.x, batch.op, selections=batch.selections).y for batch in batches]
+        outputs = [self.net.levels(batch.x, batch.op, selections=batch.selections).y for batch in batches]
         chances = [batch.per_graph(y).softmax(-1) for batch, y in zip(batches, outputs, strict=True)]
         return torch.cat(chances, dim=1)
 
 
-def _auxiliary(batch: Batch, out: ModelOutput) -> Tensor:
-    """The sum of the poolers' losses of every graph: [R, B], or 0 where there are none."""
-    losses = [value for pooled in out.pooled for value in pooled.graph_losses.values()]
-    return batch.per_graph(sum(losses[1:], losses[0])) if losses else out.y.new_zeros(())
+def _cross_entropy(batch: Batch, y: Tensor) -> Tensor:
+    logits = batch.per_graph(y).flatten(0, 1)
+    return nn.functional.cross_entropy(logits, batch.y.flatten(), reduction="none").view(batch.y.shape)
 
 
-def _hits(batch: Batch, out: ModelOutput) -> Tensor:
-    return (batch.per_graph(out.y).argmax(-1) == batch.y).to(out.y.dtype)
+def _hits(batch: Batch, logits: Tensor) -> Tensor:
+    return (logits.argmax(-1) == batch.y).to(logits.dtype)
 
 
 def _means(batches: Sequence[Batch], values_of: Callable[[Batch], Mapping[str, Tensor]]) -> dict[str, Tensor]:

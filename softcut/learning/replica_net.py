@@ -80,17 +80,25 @@ def lookup(x: Tensor, weight: Tensor, one_hot: int) -> Tensor:
 
     The rest of x are values of the last features. Nothing of the width of the features is made per node.
     """
-    replicas, width, features = weight.shape
+    replicas, width, _ = weight.shape
     per_replica = x.shape[0] // replicas
-    index = x[:, :one_hot].long().view(replicas, per_replica, one_hot)
-    index = index + torch.arange(replicas, device=x.device).view(-1, 1, 1) * features
-    table = weight.mT.reshape(-1, width)
-    out = nn.functional.embedding_bag(index.view(-1, one_hot), table, mode="sum")
+    table = weight.mT.reshape(-1, width).contiguous()
+    out = nn.functional.embedding_bag(feature_numbers(x, weight, one_hot), table, mode="sum")
     values = x.shape[1] - one_hot
     if values:
         rows = x[:, one_hot:].reshape(replicas, per_replica, values)
         out = torch.baddbmm(out.view(replicas, per_replica, width), rows, weight[:, :, -values:].mT)
     return out.view(-1, width)
+
+
+def feature_numbers(x: Tensor, weight: Tensor, one_hot: int) -> Tensor:
+    """The numbers of the features that are 1 [R * N, one_hot], counting on from replica to replica."""
+    replicas, _, features = weight.shape
+    numbers = x[:, :one_hot].long()
+    if replicas == 1 or one_hot == 0:
+        return numbers
+    first = torch.arange(replicas, device=x.device).view(-1, 1, 1) * features
+    return (numbers.view(replicas, -1, one_hot) + first).view(-1, one_hot)
 
 
 class OneHotSkipConv(nn.Module):

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
+from torch import Tensor, nn
 
 from softcut.graph.collection import GraphCollection, pointer
 from softcut.ops import CSR, CSRPattern, Segments
@@ -55,6 +55,33 @@ def send(array: NDArray[Any], device: torch.device) -> Tensor:
     return tensor.pin_memory().to(device, non_blocking=True)
 
 
+class StoredCSR(CSR):
+    """A batch of binary graphs; its normal form is looked up in the store."""
+
+    def __init__(
+        self,
+        store: BlockStore,
+        row: Tensor,
+        pattern: CSRPattern,
+        layout: Segments,
+        degree: Tensor | None = None,
+    ) -> None:
+        scale = None if degree is None else store.normal[0][row]
+        super().__init__(pattern, scale=scale, layout=layout, symmetric=True, normalised=degree is not None)
+        self.store, self.row, self.known = store, row, degree
+
+    def _normal_form(self) -> StoredCSR:
+        return StoredCSR(self.store, self.row, self.pattern, self.layout, self.store.normal[1][self.row])
+
+    def _own_degree(self) -> Tensor:
+        return super()._own_degree() if self.known is None else self.known
+
+    def degree_like(self, s: Tensor) -> Tensor:
+        if self.known is None or self.known.dtype != s.dtype:
+            return super().degree_like(s)
+        return self.known
+
+
 class KnownSegments(Segments):
     """Graphs one after another whose sizes are known on the CPU as well: the device is not asked for them."""
 
@@ -71,6 +98,10 @@ class KnownSegments(Segments):
         bounds = pointer(-(-self.sizes // size))
         count, device = int(bounds[-1]), self.ptr.device
         shift = bounds * size - pointer(self.sizes)
+        if device.type == "cpu":
+            owners = np.repeat(np.arange(self.num_graphs), np.diff(bounds))
+            places = np.arange(self.num_rows) + np.repeat(shift[:-1], self.sizes)
+            return Chunks(torch.from_numpy(owners), torch.from_numpy(places), torch.from_numpy(bounds))
         first, moved, per_graph = send(np.stack([bounds, shift, np.diff(bounds, append=count)]), device)
         number = torch.arange(self.num_graphs + 1, device=device)
         owner = torch.repeat_interleave(number, per_graph, output_size=count)
@@ -138,6 +169,16 @@ class BlockStore:
         self.col = torch.from_numpy(col).to(device)
         self.weight = None if weight is None else torch.from_numpy(weight).to(device, dtype)
 
+    @cached_property
+    def normal(self) -> tuple[Tensor, Tensor]:
+        """D^-1/2 of all graphs, and the row sums of D^-1/2 A D^-1/2; one more row for padding."""
+        starts = torch.from_numpy(np.repeat(self.starts[:-1], self.entry_counts[:-1])).to(self.col)
+        pattern = CSRPattern(self.rowptr, self.col + starts, (self.num_rows, self.num_rows))
+        op = CSR(pattern, symmetric=True).normalise()
+        assert op.scale is not None
+        scale, sums = (nn.functional.pad(t, (0, 1)) for t in (op.scale, op.degree_like(op.scale)))
+        return scale.to(self.dtype), sums.to(self.dtype)
+
     def plan(
         self, graphs: NDArray[np.int64], rows: Sequence[int] | NDArray[np.int64] | None = None
     ) -> list[BatchPlan]:
@@ -190,7 +231,10 @@ class BlockStore:
         pattern = SymmetricPattern(rowptr, col, (total, total), plan.pieces)
         val = None if self.weight is None else self.weight[source]
         layout = KnownSegments(plan.sizes, ptr, of_row[:-1])
-        op = CSR(pattern, val, layout=layout, symmetric=True, normalised=self.normalised)
+        if val is None and not self.normalised:
+            op: CSR = StoredCSR(self, row[:-1], pattern, layout)
+        else:
+            op = CSR(pattern, val, layout=layout, symmetric=True, normalised=self.normalised)
         graphs = chosen[:-1].view(replicas, places + 1)[:, :places]
         return Gathered(op, row[:-1], of_row[:-1], ptr[:-1], graphs, self.num_rows)
 

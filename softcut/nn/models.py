@@ -20,6 +20,13 @@ from softcut.ops.numerics import zero_padding
 CLUSTERERS = ("mincut", "diffpool", "dmon", "justbalance", "random")
 
 
+class Levels(NamedTuple):
+    """Predictions [B, C] of a graph-level model, and the pooled graphs."""
+
+    y: Tensor
+    pooled: tuple[PoolOutput, ...]
+
+
 class ModelOutput(NamedTuple):
     """What a graph-level model returns: predictions [B, C], the poolers' losses, the pooled graphs."""
 
@@ -190,6 +197,19 @@ class GraphClassifier(nn.Module):
         mask: Tensor | None = None,
         selections: Sequence[Selection] | None = None,
     ) -> ModelOutput:
+        y, pooled = self.levels(x, adj, edge_weight, batch, mask, selections)
+        return ModelOutput(y, sum((out.loss for out in pooled), y.new_zeros(())), pooled)
+
+    def levels(
+        self,
+        x: Tensor,
+        adj: Any,
+        edge_weight: Tensor | None = None,
+        batch: Tensor | None = None,
+        mask: Tensor | None = None,
+        selections: Sequence[Selection] | None = None,
+    ) -> Levels:
+        """Predictions and pooled graphs, without the mean of the losses."""
         x, op = graph_input(x, adj, edge_weight, batch, mask)
         if selections is not None and len(selections) != len(self.pools):
             raise ParameterError(f"selections must have one for each of the {len(self.pools)} poolers.")
@@ -202,8 +222,7 @@ class GraphClassifier(nn.Module):
             pooled.append(out)
         x = zero_padding(self.convs[-1](x, op), op.mask)
         mean = op.layout.total(x) / nodes_per_graph(op, x).unsqueeze(-1)
-        loss = sum((out.loss for out in pooled), x.new_zeros(()))
-        return ModelOutput(self.head(mean), loss, tuple(pooled))
+        return Levels(self.head(mean), tuple(pooled))
 
 
 class GraphRegressor(GraphClassifier):

@@ -42,6 +42,11 @@ def is_wrapped(t: Tensor) -> bool:
     return ask is not None and not torch.compiler.is_compiling() and bool(ask(t))
 
 
+def records(t: Tensor) -> bool:
+    """Whether autograd, a transform of ``torch.func`` or ``torch.compile`` follows what is done with a tensor."""
+    return torch.is_grad_enabled() or torch.compiler.is_compiling() or is_wrapped(t)
+
+
 def unwrapped_once(t: Tensor) -> Tensor | None:
     """The tensor one transform further out; None where the transform is ``torch.func.vmap``, over this very tensor."""
     return None if _functorch.is_batchedtensor(t) else _functorch.get_unwrapped(t)
@@ -49,7 +54,8 @@ def unwrapped_once(t: Tensor) -> Tensor | None:
 
 def outside_transforms() -> AbstractContextManager[Any]:
     """Operations in here are not seen by the transforms of ``torch.func`` that are running."""
-    return _clear_stack()
+    ask = getattr(torch._C, "_are_functorch_transforms_active", None)
+    return nullcontext() if ask is not None and not ask() else _clear_stack()
 
 
 def in_gradient_batch(t: Tensor) -> bool:
@@ -97,6 +103,9 @@ def version(t: Tensor) -> int | None:
     """How often a tensor was changed in place; None where that is not counted (``torch.inference_mode``)."""
     return None if t.is_inference() else getattr(t, "_version", None)
 
+
+# Gradients of a softmax (gradient, result, axis, type) and of a ReLU (gradient, result, 0).
+softmax_backward, relu_backward = torch._softmax_backward_data, torch.ops.aten.threshold_backward
 
 # One step of Adam on lists of parameters, gradients and moments, and an addition to all tensors of a list; in place.
 fused_adam, add_to_each = torch._fused_adam_, torch._foreach_add_

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from softcut.errors import GraphError
-from softcut.ops._torch import known_size, signed
+from softcut.ops._torch import known_size, records, signed
 from softcut.ops.kernels import FEWEST, FEWEST_SMALL, takes
 from softcut.ops.numerics import counts_to_ptr
 from softcut.ops.spmm import constants, unwrapped
@@ -263,16 +263,20 @@ class Segments(Layout):
 
     def add_up(self, part: Tensor, size: int) -> Tensor:
         """Sums over the chunks of every graph: [n, ...] to [B, ...]."""
-        bounds = self.chunks(size).bounds
+        owner, _, bounds = self.chunks(size)
         if bounds is None:
             return part
+        if not part.is_cuda:  # one after another, as below, but many times faster on a CPU
+            return part.new_zeros(self.num_graphs, *part.shape[1:]).index_add_(0, owner, part)
         out = torch.segment_reduce(part.flatten(1), "sum", offsets=bounds, axis=0, initial=0)
         return out.view(self.num_graphs, *part.shape[1:])
 
     def total(self, v: Tensor) -> Tensor:
         if self.single:
             return v.sum(0, keepdim=True)
-        return _SegmentTotal.apply(self, v)
+        if records(v):
+            return _SegmentTotal.apply(self, v)
+        return torch.segment_reduce(v.contiguous(), "sum", offsets=self.ptr, axis=0, initial=0)
 
     def spread(self, g: Tensor) -> Tensor:
         return g if self.single else g.index_select(0, self.batch)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from softcut.errors import GraphError, ParameterError
-from softcut.ops._torch import is_wrapped
+from softcut.ops._torch import is_wrapped, relu_backward, softmax_backward
 
 # The first number that int32 does not hold.
 _INT32_END = 2**31
@@ -40,9 +41,10 @@ def narrower(t: Tensor | None, dtype: torch.dtype) -> bool:
     return t is not None and t.is_floating_point() and torch.finfo(t.dtype).bits < torch.finfo(dtype).bits
 
 
-def no_autocast(s: Tensor) -> torch.autocast:
+def no_autocast(s: Tensor) -> AbstractContextManager[Any]:
     """A context in which autocast is off on the device of `s`."""
-    return torch.autocast(s.device.type, enabled=False)
+    kind = s.device.type
+    return torch.autocast(kind, enabled=False) if torch.is_autocast_enabled(kind) else nullcontext()
 
 
 def safe_ratio(num: Tensor, den: Tensor) -> Tensor:
@@ -76,6 +78,16 @@ def inverse_sqrt(degree: Tensor) -> Tensor:
         floor = known.amax(-1, keepdim=True) * torch.finfo(degree.dtype).eps ** 2
         safe = torch.maximum(safe, floor)
     return torch.where(positive, safe.rsqrt(), 0.0)
+
+
+def softmax_gradient(grad: Tensor, result: Tensor) -> Tensor:
+    """From the gradient of a softmax over the last axis to that of its input."""
+    return softmax_backward(grad, result, -1, result.dtype)
+
+
+def relu_gradient(grad: Tensor, result: Tensor) -> Tensor:
+    """From the gradient of a ReLU to that of its input."""
+    return relu_backward(grad, result, 0)
 
 
 def per_row(values: Tensor, s: Tensor) -> Tensor:

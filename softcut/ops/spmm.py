@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import cache, cached_property
 
 import numpy as np
@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 
 from softcut.errors import GraphError
-from softcut.ops._torch import is_wrapped, outside_transforms, signed, unwrapped_once
+from softcut.ops._torch import is_wrapped, outside_transforms, records, signed, unwrapped_once
 from softcut.ops.kernels import takes
 from softcut.ops.kernels.plan import RowPlan, row_plan
 from softcut.ops.numerics import check_tensor, counts_to_ptr, index_type
@@ -38,7 +38,8 @@ def constants() -> Iterator[None]:
     Made under ``torch.inference_mode`` they could not be used in training, and made inside a
     transform of ``torch.func`` they would die with it.
     """
-    with outside_transforms(), torch.inference_mode(False), torch.no_grad():
+    ordinary = not torch.is_inference_mode_enabled()
+    with outside_transforms(), nullcontext() if ordinary else torch.inference_mode(False), torch.no_grad():
         yield
 
 
@@ -329,4 +330,4 @@ def spmm(pattern: CSRPattern, val: Tensor | None, s: Tensor, scale: Tensor | Non
     """
     if isinstance(pattern, RecordedPattern):
         return pattern.product(val, s, scale)
-    return _SpMM.apply(pattern, val, s, scale)
+    return (_SpMM.apply if records(s) else sparse_product)(pattern, val, s, scale)

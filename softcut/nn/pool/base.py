@@ -73,13 +73,24 @@ class PoolOutput:
         self.dense = False  # whether `adj` is a tensor
         self.x, self.selection, self.batch, self.mask = x, selection, batch, mask
         self.raw_losses, self.weights = raw_losses or {}, weights or {}
+        weighted = ((name, self.weights.get(name, 1.0), values) for name, values in self.raw_losses.items())
         self.graph_losses = {
-            name: self.weights.get(name, 1.0) * values for name, values in self.raw_losses.items()
+            name: values if weight == 1 else weight * values for name, weight, values in weighted
         }
-        occupied = selection.layout.occupied if isinstance(selection, DenseSelection) else None
-        self.losses = {name: mean_of_graphs(values, occupied) for name, values in self.graph_losses.items()}
         # One graph of operations cannot return a function.
         self._adj = adj() if torch.compiler.is_compiling() and callable(adj) else adj
+        self._losses = self._means() if torch.compiler.is_compiling() else None
+
+    @property
+    def losses(self) -> dict[str, Tensor]:
+        """The weighted losses, means over the graphs that have nodes; computed when they are first read."""
+        if self._losses is None:
+            self._losses = self._means()
+        return self._losses
+
+    def _means(self) -> dict[str, Tensor]:
+        occupied = self.selection.layout.occupied if isinstance(self.selection, DenseSelection) else None
+        return {name: mean_of_graphs(values, occupied) for name, values in self.graph_losses.items()}
 
     @property
     def operator(self) -> Operator:
@@ -235,7 +246,8 @@ class DensePool(Pool):
         return pooled_adjacency(quadratic, symmetric=op.symmetric)
 
     def select(self, x: Tensor, op: Operator) -> DenseSelection:
-        s = torch.softmax(full_precision(self.logits(x, op)) / self.temperature, dim=-1)
+        logits = full_precision(self.logits(x, op))
+        s = torch.softmax(logits if self.temperature == 1 else logits / self.temperature, dim=-1)
         return DenseSelection(zero_padding(s, op.mask), op.layout)
 
     def pool(self, x: Tensor, op: Operator, selection: Selection) -> PoolOutput:
@@ -246,14 +258,19 @@ class DensePool(Pool):
         features = self.features(x, op)
         with no_autocast(s):
             op = self.operator(op)
-            products = pooled_products(op, s, features.to(s.dtype))  # the only product with A
+            pooled, adj, losses = self.coarse(op, s, features.to(s.dtype))
             return PoolOutput(
-                x=self.activate(products.x).to(features.dtype),
-                adj=self.connect(op, products.quadratic),
+                x=self.activate(pooled).to(features.dtype),
+                adj=adj,
                 selection=selection,
-                raw_losses=self.auxiliary(op, s, products),
+                raw_losses=losses,
                 weights=self.weights(),
             )
+
+    def coarse(self, op: Operator, s: Tensor, x: Tensor) -> tuple[Tensor, Dense, dict[str, Tensor]]:
+        """S'X, the pooled graphs, and the losses of every graph."""
+        products = pooled_products(op, s, x)  # the only product with A
+        return products.x, self.connect(op, products.quadratic), self.auxiliary(op, s, products)
 
     def pool_by(self, s: Tensor, x: Tensor, op: Operator) -> PoolOutput:
         """Pool with an assignment matrix that was made elsewhere; scores before a softmax are refused."""

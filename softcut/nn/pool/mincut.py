@@ -21,8 +21,10 @@ from softcut.ops import (
     pooled_adjacency,
 )
 from softcut.ops.coarsen import PooledProducts
+from softcut.ops.mincut_step import mincut_step
 from softcut.ops.numerics import can_be_read
 
+_OVERRIDES = ("auxiliary", "connect")
 _BLOCK = 1024  # rows of the random table drawn at a time, each block from its own seed
 
 
@@ -66,6 +68,14 @@ class ObjectivePool(DensePool):
 
     def connect(self, op: Operator, quadratic: Tensor) -> Dense:
         return pooled_adjacency(quadratic, symmetric=op.symmetric, keep_diagonal=self.keep_diagonal)
+
+    def coarse(self, op: Operator, s: Tensor, x: Tensor) -> tuple[Tensor, Dense, dict[str, Tensor]]:
+        changed = any(getattr(type(self), name) is not getattr(ObjectivePool, name) for name in _OVERRIDES)
+        if changed or self.objective != "mincut":  # a subclass has losses or connections of its own
+            return super().coarse(op, s, x)
+        step = mincut_step(op, s, x, self.keep_diagonal)
+        adj = Dense(step.adj, symmetric=op.symmetric, normalised=True)
+        return step.x, adj, {"cut": step.cut, "ortho": step.ortho}
 
 
 class MinCutPool(ObjectivePool, MLPPool):
