@@ -41,32 +41,6 @@ def choose_device(name: str | torch.device) -> torch.device:
     return device
 
 
-# Tensors of fewer numbers: one thread is faster than waking others at every operation.
-_ONE_THREAD = 1 << 18
-
-
-@contextmanager
-def threads_for(numbers: float, device: torch.device) -> Iterator[None]:
-    """One thread for work on a CPU whose largest tensors have few `numbers`, as many as before for the rest.
-
-    >>> import torch
-    >>> with threads_for(1000, torch.device("cpu")):
-    ...     torch.get_num_threads()
-    1
-    """
-    import torch
-
-    before = torch.get_num_threads()
-    alone = numbers < _ONE_THREAD and before > 1 and device.type == "cpu"
-    if alone:
-        torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        if alone:
-            torch.set_num_threads(before)
-
-
 def memory_of(device: torch.device) -> float:
     """Bytes of memory that a device has; without end where that cannot be told.
 
@@ -85,7 +59,7 @@ def memory_of(device: torch.device) -> float:
 
 
 @contextmanager
-def threads_for(numbers: int, device: torch.device) -> Iterator[None]:
+def threads_for(numbers: float, device: torch.device) -> Iterator[None]:
     """One thread while a CPU works on a few numbers; as many as before for the rest.
 
     >>> import torch

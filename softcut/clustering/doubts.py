@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from softcut.clustering.fitting import Fitted, FitTask
+from softcut.clustering.fitting import FitTask, Fitted
 from softcut.clustering.model import labels_of
 from softcut.errors import Argument, Note
 

@@ -14,7 +14,7 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Cluster
 
 from softcut.clustering.arguments import batch_size_from, callables, candidates_from, recipe_from, seed_from
 from softcut.clustering.doubts import doubts
-from softcut.clustering.fitting import Fitted, FitTask, fit
+from softcut.clustering.fitting import FitTask, Fitted, fit
 from softcut.clustering.model import (
     PlacedModel,
     by_graph,
@@ -404,6 +404,7 @@ class GraphClustering(
             print(
                 f"iteration {progress.iteration} of at most {progress.iterations}: mean loss "
                 f"{progress.cut.mean():.4f}, mean orthogonality loss {progress.ortho.mean():.4f}"
+                + (f"; at most {progress.seconds_left:.0f} s left" if progress.seconds_left >= 5 else "")
             )
 
 

@@ -39,11 +39,15 @@ from softcut.errors import Detail, Note
 from softcut.graph import Graph
 from softcut.metrics import Evidence, Judge
 from softcut.ops import CSR
+from softcut.ops.kernels import mode, use
 from softcut.training import Progress
 
 # What speaks for a number of clusters, and how long the networks were trained that say so (0: there were none).
 CANDIDATE = ("score", "structure", "agreement", "description_length", "iterations")
 Candidate = dict[str, float]
+
+_SMALL = 1 << 22  # numbers (nodes x networks x units) of a training
+_FEW_ITERATIONS = 1000
 
 
 @dataclass(frozen=True)
@@ -80,7 +84,10 @@ class Fitted:
 def fit(whole: Graph, task: FitTask) -> Fitted:
     """Cluster a graph, or several as one batch."""
     recipe, k = task.recipe, max(task.numbers)
-    with threads_for(whole.num_nodes * recipe.networks * (recipe.hidden + k), task.device):
+    numbers = whole.num_nodes * recipe.networks * (recipe.hidden + k)
+    # Seconds pass until a kernel is compiled: in a few iterations on a small graph that is never won back.
+    brief = numbers < _SMALL and recipe.iterations <= _FEW_ITERATIONS
+    with threads_for(numbers, task.device), use("torch" if brief and mode() == "auto" else mode()):
         return _fit(whole, task)
 
 

@@ -32,7 +32,7 @@ from softcut.learning.experiment import (
     build_models,
     build_task,
     cluster_sizes,
-    largest_tensor,
+    numbers_of_step,
     loop_settings,
 )
 from softcut.learning.replica_net import replica_net
@@ -150,7 +150,7 @@ class GraphClassification(ClassifierMixin, BaseEstimator):
             for callback in callbacks:
                 callback(progress)
 
-        with threads_for(self.n_init * largest_tensor(collection, settings), device):
+        with threads_for(self.n_init * numbers_of_step(collection, settings), device):
             result = Loop(task, loop).run(tell if callbacks else None)
         if result.best_iteration is None or result.best_loss is None:
             raise ParameterError("training was stopped before its first epoch: there is nothing to keep.")

@@ -86,13 +86,13 @@ def folds_at_once(
     """
     if torch.device(device).type != "cpu":
         return None
-    return max(1, int(_CPU_ENTRIES // largest_tensor(graphs, settings)))
+    return max(1, int(_CPU_ENTRIES // numbers_of_step(graphs, settings)))
 
 
-def largest_tensor(graphs: GraphCollection, settings: ClassifierSettings) -> float:
-    """How many numbers the largest tensor of one fold's step has, about."""
+def numbers_of_step(graphs: GraphCollection, settings: ClassifierSettings) -> float:
+    """About how many numbers one fold's step holds: eight tensors of the size of the largest one."""
     k = (settings.k or cluster_sizes(graphs, settings.levels))[0]
-    return settings.batch * float(graphs.sizes.mean()) * max(k, settings.hidden)
+    return 8 * settings.batch * float(graphs.sizes.mean()) * max(k, settings.hidden)
 
 
 def build_models(
@@ -220,7 +220,7 @@ def train_folds(
         "pool_args": str(dict(settings.pool_args)),
     }
     saved = None if checkpoint is None else Checkpoint(checkpoint, identity)
-    with threads_for(len(chosen) * largest_tensor(graphs, settings), task.store.device):
+    with threads_for(len(chosen) * numbers_of_step(graphs, settings), task.store.device):
         result = Loop(task, loop).run(callback, saved, time_limit)
     stopped = result.timed_out or result.interrupted
     if (stopped and checkpoint is not None) or result.best_loss is None:

@@ -113,4 +113,7 @@ def _merged(told: queue.Queue[tuple[int, Progress | None]], groups: int) -> Iter
             both = [last[i] for i in range(groups)]
             cut, ortho = (np.concatenate([getattr(each, name) for each in both]) for name in ("cut", "ortho"))
             active = tuple(r for i in sorted(running) for r in last[i].active)
-            yield replace(both[0], iteration=iteration, cut=cut, ortho=ortho, active=active)
+            left = max((last[i].seconds_left for i in running), default=0.0)
+            yield replace(
+                both[0], iteration=iteration, cut=cut, ortho=ortho, active=active, seconds_left=left
+            )

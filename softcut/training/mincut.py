@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -212,13 +213,16 @@ def run_task(
         drop_finished=isinstance(stop, Patience) and (rows > _FEW_ROWS or not net.bias.is_cuda),
     )
     last = {name: np.full(net.replicas, np.nan) for name in ("cut", "ortho")}
+    began = time.perf_counter()
 
     def tell(progress: LoopProgress) -> None:
         assert callback is not None
         for name, values in last.items():
             values[list(progress.active)] = progress.losses[name]
         cut, ortho = (values.copy() for values in last.values())
-        callback(Progress(progress.iteration, progress.iterations, cut, ortho, progress.active, net))
+        each = (time.perf_counter() - began) / progress.iteration
+        left = each * (progress.iterations - progress.iteration)
+        callback(Progress(progress.iteration, progress.iterations, cut, ortho, left, progress.active, net))
 
     with threads_for(rows * net.replicas * (net.hidden + net.k), net.bias.device):
         result = Loop(task, loop_settings).run(None if callback is None else tell, checkpoint)

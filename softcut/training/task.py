@@ -186,6 +186,7 @@ class Progress:
     iterations: int
     cut: np.ndarray
     ortho: np.ndarray
+    seconds_left: float  # at most, at the speed so far: replicas may stop before
     active: tuple[int, ...]  # the replicas that are still trained
     net: Any = field(repr=False)  # the ReplicaNet
 

@@ -23,7 +23,7 @@ from torch import Tensor
 from softcut.errors import ParameterError
 from softcut.ops._torch import is_wrapped
 
-__all__ = ["FEWEST", "FEWEST_SMALL", "installed", "takes", "use"]
+__all__ = ["FEWEST", "FEWEST_SMALL", "installed", "mode", "takes", "use"]
 
 MODES = ("auto", "torch", "triton")
 # With fewer gathered numbers (entries times columns), PyTorch's own product is as fast as a kernel.
@@ -62,6 +62,11 @@ def use(mode: str) -> Iterator[None]:
         yield
     finally:
         _mode.pop()
+
+
+def mode() -> str:
+    """The mode of now: "auto", or what was asked for."""
+    return _mode[-1]
 
 
 @cache
@@ -106,12 +111,12 @@ def takes(s: Tensor, entries: int, fewest: int = FEWEST) -> bool:
     >>> takes(torch.ones(3, 2), entries=4)  # a CPU
     False
     """
-    mode = _mode[-1]
-    if mode == "torch" or (mode == "auto" and not s.is_cuda):
+    asked = mode()
+    if asked == "torch" or (asked == "auto" and not s.is_cuda):
         return False
     if torch.compiler.is_compiling() or is_wrapped(s) or s.dtype not in _PRECISIONS:
         return False
-    if mode == "triton":
+    if asked == "triton":
         return installed()
     if entries * s.shape[-1] < fewest or not installed():
         return False
