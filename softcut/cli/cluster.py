@@ -6,7 +6,6 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import numpy as np
 import typer
 
 from softcut.cli.console import TrainingBar, err, note, say_written, show_facts, show_summary, spoken_warnings
@@ -14,9 +13,11 @@ from softcut.cli.output import Device, ModelOut, OutFolder, Output, Overwrite, P
 from softcut.cli.reading import OptionalGraphFile, ReadGraph, reads_a_graph
 from softcut.errors import DependencyError, Detail, ParameterError, require
 from softcut.files import atomic_json
-from softcut.graph import Graph
 
-if TYPE_CHECKING:  # loads torch
+if TYPE_CHECKING:  # load numpy and torch, which `softcut cluster --help` need not wait for
+    import numpy as np
+
+    from softcut.graph import Graph
     from softcut.metrics.summary import Summary
 
 SpreadsheetSafe = Annotated[
@@ -250,6 +251,8 @@ def write_results(
     summary: Summary | None = None,
 ) -> None:
     """Labels, the summary of every cluster (made where it is not given), soft assignments, metrics and a picture."""
+    import numpy as np
+
     from softcut.metrics.summary import summarise
     from softcut.report.clustering_files import id_columns, write_clusters, write_labels
     from softcut.report.html_page import plain
