@@ -428,8 +428,6 @@ class Graph(GraphSources):
     def _repr_html_(self) -> str:
         return html_of(self)
 
-    # ---- to other libraries
-
     def to_networkx(self) -> Any:
         """The graph as a ``networkx.Graph``: ``weight`` on edges when weighted, ``y`` on nodes when known.
 

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin
 from torch import Tensor
 
 from softcut.clustering.arguments import LIMITS, callables, positive, refusal, seed_from, whole
@@ -36,6 +35,7 @@ from softcut.learning.experiment import (
 )
 from softcut.learning.replica_net import replica_net
 from softcut.learning.structure_features import StructureFeatures
+from softcut.sklearn_base import BaseEstimator, ClassifierMixin
 from softcut.tables.arrays import listed, warn_caller
 from softcut.training import Loop, LoopProgress
 

@@ -22,8 +22,8 @@ import torch
 from torch import Tensor, nn
 
 from softcut.errors import ParameterError
-from softcut.nn.layers import Activation, get_activation
 from softcut.ops import CSRPattern, Operator, Segments
+from softcut.ops.activations import Activation, get_activation
 from softcut.ops.batching import replicas_on_kernels
 from softcut.ops.information import SPARSE_COST
 from softcut.ops.spmm import spmm
