@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -93,13 +96,11 @@ def cluster(
 
     Ctrl-C ends the training and writes what was learnt; a second Ctrl-C writes nothing.
     """
-    from softcut.clustering import GraphClustering, MinCutClustering
-    from softcut.clustering.arguments import LIMITS
-    from softcut.io import write_graph
-    from softcut.provenance import command_line
-    from softcut.report.clustering_files import clustering_metrics
-    from softcut.report.html_clustering import clustering_page
-    from softcut.report.plots import coordinate_columns
+    with _importing():
+        from softcut.clustering import GraphClustering, MinCutClustering
+        from softcut.clustering.arguments import LIMITS
+        from softcut.report.clustering_files import clustering_metrics
+        from softcut.report.plots import coordinate_columns
 
     start = time.perf_counter()
     output = Output(overwrite)
@@ -139,6 +140,9 @@ def cluster(
             *(position, summary),
         )
         if report:
+            from softcut.provenance import command_line
+            from softcut.report.html_clustering import clustering_page
+
             more = {"history": estimator.history_, "replicas": estimator.replicas_, "command": command_line()}
             shown: dict[str, Any] = {"clusters": estimator.labels_, "summary": summary, "position": position}
             page = clustering_page(data, estimator.soft_, metrics, **shown, **more)
@@ -146,6 +150,8 @@ def cluster(
         if models is not None and model_out is not None:
             estimator.save(models.staged / model_out.name)
         if exported is not None and export is not None:
+            from softcut.io import write_graph
+
             write_graph(data, exported.staged / export.name, labels=estimator.labels_)
     _close(metrics, summary, output, start, verbose)
     for text in estimator.notes_:  # how it was found comes after what was found
@@ -170,11 +176,12 @@ def predict(
     verbose: Verbose = False,
 ) -> None:
     """Cluster another graph with a saved model."""
-    from softcut.clustering import GraphClustering
-    from softcut.metrics import evaluate
-    from softcut.metrics.summary import summarise
-    from softcut.report.clustering_files import graph_facts, label_facts
-    from softcut.report.plots import coordinate_columns
+    with _importing():
+        from softcut.clustering import GraphClustering
+        from softcut.metrics import evaluate
+        from softcut.metrics.summary import summarise
+        from softcut.report.clustering_files import graph_facts, label_facts
+        from softcut.report.plots import coordinate_columns
 
     start = time.perf_counter()
     output = Output(overwrite)
@@ -197,6 +204,17 @@ def predict(
     with output:
         write_results(folder.staged, data, soft, labels, metrics, plot, spreadsheet_safe, position, summary)
     _close(metrics, summary, output, start, verbose)
+
+
+@contextmanager
+def _importing() -> Iterator[None]:
+    """Nothing that is imported is garbage: to look for some, over and over, takes as long as a small fit."""
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 def bytes_of_results(graph: Graph, clusters: Any) -> int:
