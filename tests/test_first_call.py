@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from functools import cache
 
 import pytest
 
@@ -41,6 +42,7 @@ def imported_by(code: str, *words: str) -> tuple[str, set[str]]:
     return printed.strip(), set(json.loads(names))
 
 
+@cache
 def in_torch() -> set[str]:
     return imported_by("import torch")[1]
 
