@@ -78,7 +78,7 @@ def test_cluster_loads_what_it_writes_with(tmp_path, picture):
     words = ["cluster", str(file), "-k", "2", "--out", str(tmp_path / "out"), "--device", "cpu"]
     printed, loaded = imported_by(COMMAND, *words, *([] if picture else ["--no-plot"]))
     assert printed.endswith("exit 0")
-    allowed = {"typer", "pandas"} | ({"matplotlib", "networkx"} if picture else set())  # pyarrow loads pandas
+    allowed = {"typer"} | ({"matplotlib", "networkx"} if picture else set())
     assert (loaded - in_torch()) & HEAVY <= allowed
 
 

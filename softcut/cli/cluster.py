@@ -14,7 +14,7 @@ import typer
 from softcut.cli.console import TrainingBar, err, note, say_written, show_facts, show_summary, spoken_warnings
 from softcut.cli.output import Device, ModelOut, OutFolder, Output, Overwrite, Place
 from softcut.cli.reading import OptionalGraphFile, ReadGraph, reads_a_graph
-from softcut.errors import DependencyError, Detail, ParameterError, require
+from softcut.errors import DependencyError, Detail, ParameterError
 from softcut.files import atomic_json
 
 if TYPE_CHECKING:  # load numpy and torch, which `softcut cluster --help` need not wait for
@@ -272,7 +272,7 @@ def write_results(
     import numpy as np
 
     from softcut.metrics.summary import summarise
-    from softcut.report.clustering_files import id_columns, write_clusters, write_labels
+    from softcut.report.clustering_files import write_clusters, write_labels, write_parquet
     from softcut.report.html_page import plain
     from softcut.report.plots import plot_clustering
 
@@ -281,18 +281,7 @@ def write_results(
     write_clusters(folder / "clusters.csv", summary, spreadsheet_safe=spreadsheet_safe)
     np.save(folder / "assignments.npy", soft.astype(np.float32))
     try:
-        arrow = require("pyarrow", "tables", "labels.parquet")
-        parquet = require("pyarrow.parquet", "tables", "labels.parquet")
-        names = graph.node_names or [str(i) for i in range(graph.num_nodes)]
-        none = labels < 0
-        columns = {
-            "node": names,
-            "cluster": arrow.array(labels, mask=none),
-            "probability": arrow.array(soft.max(axis=1), mask=none),
-            **id_columns(graph),
-        }
-        columns |= {f"p{j}": soft[:, j] for j in range(soft.shape[1])}
-        parquet.write_table(arrow.table(columns), folder / "labels.parquet")
+        write_parquet(folder / "labels.parquet", graph, soft, labels)
     except DependencyError as error:
         note(f"no labels.parquet: {error}")
     atomic_json(folder / "metrics.json", plain(metrics))
