@@ -168,10 +168,12 @@ def _done(checkout: Path, words: list[str], code: int = 0) -> str:
 
 
 def command(checkout: Path, words: list[str], code: int = 0) -> dict[str, Any]:
-    """Seconds of a command of softcut, from the start of the interpreter to its end."""
-    began = time.perf_counter()
-    _done(checkout, ["-m", "softcut", *words], code)
-    return {"seconds": time.perf_counter() - began}
+    """Seconds of a command of softcut, from the start of the interpreter to its end; {folder} is a new one."""
+    with tempfile.TemporaryDirectory() as folder:  # a checkout may refuse to replace the results of another
+        words = [word.format(folder=folder) for word in words]
+        began = time.perf_counter()
+        _done(checkout, ["-m", "softcut", *words], code)
+        return {"seconds": time.perf_counter() - began}
 
 
 @contextmanager
@@ -233,15 +235,13 @@ def measured(
                 row = in_turns(here, given.runs, lambda checkout, w=words: run(checkout, *w))
                 yield f"{name}, {peer}", row
     elif what == "command":
-        with tempfile.TemporaryDirectory() as folder:
-            files = ["examples/friends.csv", "--features", "examples/hobbies.csv"]
-            cluster = ["cluster", *files, "-k", "3", "--out", str(Path(folder, "out")), "--overwrite"]
-            for name, words, code in (
-                ("softcut --help", ["--help"], 0),
-                ("softcut cluster --wrong", ["cluster", "--wrong"], 2),
-                ("softcut cluster friends.csv", cluster, 0),
-            ):
-                yield name, in_turns(checkouts, given.runs, lambda c, w=words, e=code: command(c, w, e))
+        files = ["examples/friends.csv", "--features", "examples/hobbies.csv"]
+        for name, words, code in (
+            ("softcut --help", ["--help"], 0),
+            ("softcut cluster --wrong", ["cluster", "--wrong"], 2),
+            ("softcut cluster friends.csv", ["cluster", *files, "-k", "3", "--out", "{folder}/out"], 0),
+        ):
+            yield name, in_turns(checkouts, given.runs, lambda c, w=words, e=code: command(c, w, e))
         yield "imports after torch", in_turns(checkouts, given.runs, lambda c: run(c, IMPORTS))
     elif what == "million":
         words = ["--one", "command", "--clusters", "16", "--folder", folder_of("1000000")]

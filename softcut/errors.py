@@ -164,7 +164,7 @@ def __getattr__(name: str) -> Any:
     """NotFittedError is made when first asked for: importing scikit-learn takes longer than many commands."""
     if name != "NotFittedError":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from sklearn.exceptions import NotFittedError as OfSklearn
+    from softcut.sklearn_base import NotFittedError as OfSklearn
 
     about = {
         "__doc__": "A method that needs a fitted estimator was called before ``fit``.",

@@ -6,6 +6,7 @@ Nothing is imported before :func:`main` runs, so that Ctrl-C is answered without
 from __future__ import annotations
 
 import contextlib
+import gc
 import importlib.util
 import os
 import sys
@@ -23,6 +24,7 @@ def main() -> None:
         code = 130
     if code == 130:
         _end_quietly()
+    gc.freeze()  # the end of the process would search all it has loaded for garbage
     sys.exit(code)
 
 

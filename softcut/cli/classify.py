@@ -8,7 +8,6 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import numpy as np
 import typer
 
 from softcut import __version__
@@ -18,6 +17,8 @@ from softcut.errors import DataError, ModelFileError, ParameterError
 from softcut.files import atomic_json
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from softcut.graph import GraphCollection
     from softcut.learning import GraphClassification
 
@@ -54,6 +55,8 @@ def classify(
 
     Ctrl-C ends the training and writes what was learnt; a second Ctrl-C writes nothing.
     """
+    import numpy as np
+
     start = time.perf_counter()
     if model is not None and model_out is not None:
         raise ParameterError("--model-out saves a model that is trained now: leave it out with --model.")
@@ -127,6 +130,8 @@ def classify(
 
 def _train(source: str, pool: str, held_out: float, settings: dict[str, Any]) -> Classified:
     """The fitted model, all graphs, and the numbers of those it was not trained on."""
+    import numpy as np
+
     from softcut.graph.collection import hold_out
     from softcut.learning import GraphClassification
 
@@ -161,6 +166,8 @@ def _train(source: str, pool: str, held_out: float, settings: dict[str, Any]) ->
 
 def _use(model: Path, source: str, device: str) -> Classified:
     """A saved model, all graphs, and the numbers of all of them, which it will classify."""
+    import numpy as np
+
     from softcut.datasets.tu import NodeFeatures
     from softcut.learning import GraphClassification
 

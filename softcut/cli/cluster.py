@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import gc
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import numpy as np
 import typer
 
 from softcut.cli.console import TrainingBar, err, note, say_written, show_facts, show_summary, spoken_warnings
 from softcut.cli.output import Device, ModelOut, OutFolder, Output, Overwrite, Place
 from softcut.cli.reading import OptionalGraphFile, ReadGraph, reads_a_graph
-from softcut.errors import DependencyError, Detail, ParameterError, require
+from softcut.errors import DependencyError, Detail, ParameterError
 from softcut.files import atomic_json
-from softcut.graph import Graph
 
-if TYPE_CHECKING:  # loads torch
+if TYPE_CHECKING:  # load numpy and torch, which `softcut cluster --help` need not wait for
+    import numpy as np
+
+    from softcut.graph import Graph
     from softcut.metrics.summary import Summary
 
 SpreadsheetSafe = Annotated[
@@ -92,13 +96,11 @@ def cluster(
 
     Ctrl-C ends the training and writes what was learnt; a second Ctrl-C writes nothing.
     """
-    from softcut.clustering import GraphClustering, MinCutClustering
-    from softcut.clustering.arguments import LIMITS
-    from softcut.io import write_graph
-    from softcut.provenance import command_line
-    from softcut.report.clustering_files import clustering_metrics
-    from softcut.report.html_clustering import clustering_page
-    from softcut.report.plots import coordinate_columns
+    with _importing():
+        from softcut.clustering import GraphClustering, MinCutClustering
+        from softcut.clustering.arguments import LIMITS
+        from softcut.report.clustering_files import clustering_metrics
+        from softcut.report.plots import coordinate_columns
 
     start = time.perf_counter()
     output = Output(overwrite)
@@ -138,6 +140,9 @@ def cluster(
             *(position, summary),
         )
         if report:
+            from softcut.provenance import command_line
+            from softcut.report.html_clustering import clustering_page
+
             more = {"history": estimator.history_, "replicas": estimator.replicas_, "command": command_line()}
             shown: dict[str, Any] = {"clusters": estimator.labels_, "summary": summary, "position": position}
             page = clustering_page(data, estimator.soft_, metrics, **shown, **more)
@@ -145,6 +150,8 @@ def cluster(
         if models is not None and model_out is not None:
             estimator.save(models.staged / model_out.name)
         if exported is not None and export is not None:
+            from softcut.io import write_graph
+
             write_graph(data, exported.staged / export.name, labels=estimator.labels_)
     _close(metrics, summary, output, start, verbose)
     for text in estimator.notes_:  # how it was found comes after what was found
@@ -169,11 +176,12 @@ def predict(
     verbose: Verbose = False,
 ) -> None:
     """Cluster another graph with a saved model."""
-    from softcut.clustering import GraphClustering
-    from softcut.metrics import evaluate
-    from softcut.metrics.summary import summarise
-    from softcut.report.clustering_files import graph_facts, label_facts
-    from softcut.report.plots import coordinate_columns
+    with _importing():
+        from softcut.clustering import GraphClustering
+        from softcut.metrics import evaluate
+        from softcut.metrics.summary import summarise
+        from softcut.report.clustering_files import graph_facts, label_facts
+        from softcut.report.plots import coordinate_columns
 
     start = time.perf_counter()
     output = Output(overwrite)
@@ -196,6 +204,17 @@ def predict(
     with output:
         write_results(folder.staged, data, soft, labels, metrics, plot, spreadsheet_safe, position, summary)
     _close(metrics, summary, output, start, verbose)
+
+
+@contextmanager
+def _importing() -> Iterator[None]:
+    """Nothing that is imported is garbage: to look for some, over and over, takes as long as a small fit."""
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 def bytes_of_results(graph: Graph, clusters: Any) -> int:
@@ -250,8 +269,10 @@ def write_results(
     summary: Summary | None = None,
 ) -> None:
     """Labels, the summary of every cluster (made where it is not given), soft assignments, metrics and a picture."""
+    import numpy as np
+
     from softcut.metrics.summary import summarise
-    from softcut.report.clustering_files import id_columns, write_clusters, write_labels
+    from softcut.report.clustering_files import write_clusters, write_labels, write_parquet
     from softcut.report.html_page import plain
     from softcut.report.plots import plot_clustering
 
@@ -260,18 +281,7 @@ def write_results(
     write_clusters(folder / "clusters.csv", summary, spreadsheet_safe=spreadsheet_safe)
     np.save(folder / "assignments.npy", soft.astype(np.float32))
     try:
-        arrow = require("pyarrow", "tables", "labels.parquet")
-        parquet = require("pyarrow.parquet", "tables", "labels.parquet")
-        names = graph.node_names or [str(i) for i in range(graph.num_nodes)]
-        none = labels < 0
-        columns = {
-            "node": names,
-            "cluster": arrow.array(labels, mask=none),
-            "probability": arrow.array(soft.max(axis=1), mask=none),
-            **id_columns(graph),
-        }
-        columns |= {f"p{j}": soft[:, j] for j in range(soft.shape[1])}
-        parquet.write_table(arrow.table(columns), folder / "labels.parquet")
+        write_parquet(folder / "labels.parquet", graph, soft, labels)
     except DependencyError as error:
         note(f"no labels.parquet: {error}")
     atomic_json(folder / "metrics.json", plain(metrics))

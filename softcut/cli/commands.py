@@ -8,9 +8,8 @@ import socket
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any, cast
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
-import numpy as np
 import typer
 
 from softcut import __version__
@@ -20,8 +19,10 @@ from softcut.cli.output import Device, OutFolder, Output, Overwrite
 from softcut.cli.reading import GraphFile, ReadGraph, reads_a_graph
 from softcut.errors import ParameterError, require
 from softcut.files import atomic_json
-from softcut.graph.partition import PartitionMethod
 from softcut.report.tables import Cell, Table
+
+if TYPE_CHECKING:
+    from softcut.graph.partition import PartitionMethod
 
 _HOST = "127.0.0.1"
 _SEGMENT_FILES = ("labels.png", "overlay.png", "segments.json")
@@ -108,7 +109,7 @@ def partition(
         data = read()
         output.check_room(data.adjacency.data.nbytes + data.adjacency.indices.nbytes + 64 * data.num_nodes)
         with output:
-            how = cast(PartitionMethod, method)
+            how = cast("PartitionMethod", method)
             manifest = divide(data, parts, folder.staged, method=how, paper=paper, seed=seed)
     about = manifest.about
     if method == "auto" and about["method"] != "metis" and parts > 1:
@@ -193,6 +194,8 @@ def segment(
 
 def _described(segmentation: Any) -> list[dict[str, Any]]:
     """Share and mean colour of every segment."""
+    import numpy as np
+
     labels, regions = segmentation.region_labels, segmentation.regions
     area = np.bincount(labels, weights=regions.area)
     colours = [np.bincount(labels, weights=regions.area * channel) / area for channel in regions.rgb.T]

@@ -6,15 +6,17 @@ import inspect
 import typing
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
 
 from softcut.cli.console import err, note, reading_bar, worded
 from softcut.errors import Argument, Note, ParameterError, Sentence
-from softcut.graph import Graph
 from softcut.io.options import Option
 from softcut.io.read_options import READ_OPTIONS, meaning_of
+
+if TYPE_CHECKING:  # loads numpy
+    from softcut.graph import Graph
 
 _FORMATS = (
     "Edge list (csv, tsv, txt, .gz, Parquet, .xlsx), GraphML, GEXF, GML, Pajek, JSON, .mtx, .npy, .npz, .h5ad"
@@ -28,7 +30,10 @@ OptionalGraphFile = Annotated[
 ]
 # What a command gets in place of the options: a function that reads the graph they describe. Other arguments of
 # `read_graph` may be passed to it.
-ReadGraph: TypeAlias = Callable[..., Graph]
+if TYPE_CHECKING:
+    ReadGraph: TypeAlias = Callable[..., Graph]
+else:
+    ReadGraph = Callable
 
 
 def reads_a_graph(command: Callable[..., None]) -> Callable[..., None]:

@@ -22,7 +22,6 @@ from typing import Self
 
 import numpy as np
 import torch
-from scipy.optimize import minimize
 from torch import Tensor
 
 from softcut.clustering.kmeans import kmeans, squared_distances
@@ -183,6 +182,8 @@ def _regression(z: Tensor, labels: Tensor, k: int, ridge: float) -> tuple[Tensor
             total = error + ridge * weights[:-1].square().sum()
         (slope,) = torch.autograd.grad(total, weights)
         return float(total.detach()), slope.double().cpu().numpy().ravel()
+
+    from scipy.optimize import minimize  # takes a while
 
     start = np.zeros(shape[0] * shape[1])
     minimum = minimize(loss, start, jac=True, method="L-BFGS-B", options={"maxiter": 30})

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin
 
+from softcut import sklearn_base as sk
 from softcut.clustering.arguments import batch_size_from, callables, candidates_from, recipe_from, seed_from
 from softcut.clustering.doubts import doubts
 from softcut.clustering.fitting import FitTask, Fitted, fit
@@ -41,7 +41,7 @@ _CHUNK = 1 << 16  # nodes that are labelled at a time where the batch is automat
 
 
 class GraphClustering(
-    ShowsClusters, ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseEstimator
+    ShowsClusters, sk.ClassNamePrefixFeaturesOutMixin, sk.TransformerMixin, sk.ClusterMixin, sk.BaseEstimator
 ):
     r"""Cluster the nodes of a graph, by connection and by features.
 

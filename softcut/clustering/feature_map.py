@@ -17,7 +17,6 @@ from typing import Any, TypeAlias
 import numpy as np
 import scipy.sparse as sp
 import torch
-from sklearn.utils.extmath import randomized_svd
 from threadpoolctl import threadpool_limits
 from torch import Tensor
 
@@ -236,6 +235,8 @@ class FeatureMap:
             length = np.asarray((rows * rows).sum(axis=0)).ravel()
             order = np.argsort(length, kind="stable")
             order = order[length[order] > 0]
+            from sklearn.utils.extmath import randomized_svd  # takes a while
+
             _, s, vt = randomized_svd(rows[:, order], d, **options)
         vectors = np.zeros((rows.shape[1], len(s)), vt.dtype)
         vectors[np.concatenate([at for at, _ in blocks])[order]] = vt.T

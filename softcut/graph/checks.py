@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 from collections import Counter
 from itertools import pairwise
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -21,8 +21,6 @@ from softcut.tables.arrays import (
     torch_sparse_to_scipy,
     warn_caller,
 )
-
-SelfLoops = Literal["drop", "keep"]
 
 # An inferred node count far above the edge count is a wrong id, not a graph: 800 MB of row pointers.
 _MAX_INFERRED_NODES = 100_000_000

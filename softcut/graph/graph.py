@@ -11,7 +11,7 @@ import scipy.sparse as sp
 
 from softcut.errors import GraphError, Note
 from softcut.graph.adjacency import adjacency_of_edges, canonical_csr, symmetrised, without_self_loops
-from softcut.graph.checks import SelfLoops, check_edge_index, check_range, check_weights, node_count
+from softcut.graph.checks import check_edge_index, check_range, check_weights, node_count
 from softcut.graph.conversions import (
     edges_of_igraph,
     edges_of_networkx,
@@ -23,7 +23,8 @@ from softcut.graph.conversions import (
 from softcut.graph.html import html_of
 from softcut.graph.sources import GraphSources
 from softcut.tables.arrays import as_array, is_torch_sparse, shape_of, torch_sparse_to_scipy
-from softcut.tables.columns import FeatureOptions, Missing
+from softcut.tables.choices import Missing, SelfLoops
+from softcut.tables.columns import FeatureOptions
 from softcut.tables.edge_columns import edge_table_of_labels
 from softcut.tables.frames import (
     NodeTable,
@@ -426,8 +427,6 @@ class Graph(GraphSources):
 
     def _repr_html_(self) -> str:
         return html_of(self)
-
-    # ---- to other libraries
 
     def to_networkx(self) -> Any:
         """The graph as a ``networkx.Graph``: ``weight`` on edges when weighted, ``y`` on nodes when known.

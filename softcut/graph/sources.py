@@ -7,11 +7,12 @@ from typing import Any, Literal, Self
 
 from softcut.errors import Note, ParameterError
 from softcut.graph.base import BaseGraph
-from softcut.graph.checks import SelfLoops, check_features
+from softcut.graph.checks import check_features
 from softcut.graph.conversions import edges_of_dgl, matrix_of_anndata
 from softcut.graph.neighbours import N_NEIGHBORS, check_neighbors, neighbour_graph
 from softcut.tables.arrays import as_array, plural
-from softcut.tables.columns import FeatureOptions, FeatureTable, Missing
+from softcut.tables.choices import Missing, SelfLoops
+from softcut.tables.columns import FeatureOptions, FeatureTable
 from softcut.tables.feature_columns import feature_table
 from softcut.tables.frames import is_frame, table_of_frame
 from softcut.tables.schema import TableSchema

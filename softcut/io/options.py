@@ -7,10 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from softcut.graph import SelfLoops
-from softcut.tables.columns import FeatureOptions, Missing
+from softcut.tables.choices import Missing, SelfLoops
+
+if TYPE_CHECKING:  # loads numpy, which the declarations do without
+    from softcut.tables.columns import FeatureOptions
 
 
 @dataclass(frozen=True)
@@ -141,6 +143,12 @@ MaxBytes = Annotated[
 ]
 
 
+def _all_columns() -> FeatureOptions:
+    from softcut.tables.columns import FeatureOptions
+
+    return FeatureOptions()
+
+
 @dataclass(frozen=True)
 class ReadOptions:
     """What `read_graph` was asked for, checked and handed to the reader of each format."""
@@ -159,4 +167,4 @@ class ReadOptions:
     comments: str | None = None
     max_bytes: int | None = None
     encoding: str | None = None
-    features: FeatureOptions = field(default_factory=FeatureOptions)
+    features: FeatureOptions = field(default_factory=_all_columns)

@@ -7,11 +7,13 @@ import inspect
 import typing
 from typing import Any
 
+from softcut.io.graph_files import read_graph
 from softcut.io.options import Option
-from softcut.io.readers import read_graph
-from softcut.tables.columns import FeatureOptions
 
-_HINTS = typing.get_type_hints(read_graph, include_extras=True)
+# Types that are no options stay names: their modules take long to import.
+_HINTS = typing.get_type_hints(
+    read_graph, localns=dict.fromkeys(("Graph", "ReadProgress", "TableSchema"), Any), include_extras=True
+)
 # Arguments of `read_graph` that people may set, with their defaults.
 READ_OPTIONS: dict[str, tuple[Option, Any]] = {
     name: (option, inspect.signature(read_graph).parameters[name].default)
@@ -42,6 +44,8 @@ def is_about_features(name: str) -> bool:
     >>> is_about_features("missing"), is_about_features("weight")
     (True, False)
     """
+    from softcut.tables.columns import FeatureOptions
+
     return name.startswith("features") or name in {field.name for field in dataclasses.fields(FeatureOptions)}
 
 

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin
 from torch import Tensor
 
 from softcut.clustering.arguments import LIMITS, callables, positive, refusal, seed_from, whole
@@ -32,11 +31,12 @@ from softcut.learning.experiment import (
     build_models,
     build_task,
     cluster_sizes,
-    numbers_of_step,
     loop_settings,
+    numbers_of_step,
 )
 from softcut.learning.replica_net import replica_net
 from softcut.learning.structure_features import StructureFeatures
+from softcut.sklearn_base import BaseEstimator, ClassifierMixin
 from softcut.tables.arrays import listed, warn_caller
 from softcut.training import Loop, LoopProgress
 

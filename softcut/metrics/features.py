@@ -19,7 +19,6 @@ import numpy as np
 import scipy.sparse as sp
 import torch
 from scipy.special import ndtri
-from sklearn.utils.extmath import randomized_svd
 from torch import Tensor
 
 from softcut.tables.kinds import NUMBER, kinds_of_columns
@@ -112,6 +111,8 @@ def principal_axes(x: Any) -> np.ndarray:
     if scores.shape[1] == 0:
         return scores
     if min(scores.shape) > _EXACT_SIDE:
+        from sklearn.utils.extmath import randomized_svd  # takes a while
+
         left, length, _ = randomized_svd(scores, _AXES, n_iter=4, random_state=0)
     elif n > scores.shape[1]:
         square, right = np.linalg.eigh(scores.T @ scores)

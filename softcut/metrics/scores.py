@@ -15,9 +15,6 @@ import numpy as np
 import scipy.sparse as sp
 import torch
 from numpy.typing import ArrayLike, NDArray
-from scipy.optimize import linear_sum_assignment
-from sklearn import metrics as _sk
-from sklearn.metrics.cluster import contingency_matrix
 
 from softcut.errors import GraphError, ParameterError
 from softcut.graph.checks import check_features
@@ -199,7 +196,9 @@ def nmi(y: ArrayLike, labels: ArrayLike, average: Literal["arithmetic", "geometr
         raise ParameterError(
             f"average must be 'arithmetic' or 'geometric', not {average!r}.", argument="average"
         )
-    value = _sk.normalized_mutual_info_score(*_pair(y, labels), average_method=average)
+    from sklearn import metrics as sk  # takes a while
+
+    value = sk.normalized_mutual_info_score(*_pair(y, labels), average_method=average)
     return _at_most_one(value)
 
 
@@ -210,7 +209,9 @@ def homogeneity(y: ArrayLike, labels: ArrayLike) -> float:
     >>> round(homogeneity([0, 0, 1, 1], [0, 0, 1, 2]), 3)
     1.0
     """
-    return _at_most_one(_sk.homogeneity_score(*_pair(y, labels)))
+    from sklearn import metrics as sk  # takes a while
+
+    return _at_most_one(sk.homogeneity_score(*_pair(y, labels)))
 
 
 def completeness(y: ArrayLike, labels: ArrayLike) -> float:
@@ -222,7 +223,9 @@ def completeness(y: ArrayLike, labels: ArrayLike) -> float:
     >>> round(completeness([0, 0, 1, 1], [0, 0, 1, 2]), 3)
     0.667
     """
-    return _at_most_one(_sk.completeness_score(*_pair(y, labels)))
+    from sklearn import metrics as sk  # takes a while
+
+    return _at_most_one(sk.completeness_score(*_pair(y, labels)))
 
 
 def ari(y: ArrayLike, labels: ArrayLike) -> float:
@@ -232,7 +235,9 @@ def ari(y: ArrayLike, labels: ArrayLike) -> float:
     >>> ari([0, 0, 1, 1], [1, 1, 0, 0])
     1.0
     """
-    return float(_sk.adjusted_rand_score(*_pair(y, labels)))
+    from sklearn import metrics as sk  # takes a while
+
+    return float(sk.adjusted_rand_score(*_pair(y, labels)))
 
 
 def matched_accuracy(y: ArrayLike, labels: ArrayLike) -> float:
@@ -245,6 +250,9 @@ def matched_accuracy(y: ArrayLike, labels: ArrayLike) -> float:
     >>> matched_accuracy([0, 0, 1, 1], [1, 1, 0, 2])
     0.75
     """
+    from scipy.optimize import linear_sum_assignment
+    from sklearn.metrics.cluster import contingency_matrix
+
     table = contingency_matrix(*_pair(y, labels))
     rows, columns = linear_sum_assignment(table, maximize=True)
     return float(table[rows, columns].sum() / table.sum())

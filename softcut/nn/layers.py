@@ -1,4 +1,4 @@
-"""Layers: checked arguments, activations, linear pieces, an MLP, and message passing (the paper's, GCN, GraphConv)."""
+"""Layers: checked arguments, linear pieces, an MLP, and message passing (the paper's, GCN, GraphConv)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import functools
 import itertools
 import math
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from numbers import Integral, Real
 from typing import Any
 
@@ -15,30 +15,8 @@ from torch import Tensor, nn
 
 from softcut.errors import GraphError, ParameterError
 from softcut.ops import Dense, Operator, as_operator
+from softcut.ops.activations import Activation, get_activation
 from softcut.ops.numerics import check_tensor, inverse_sqrt, zero_padding
-
-Activation = str | Callable[[Tensor], Tensor] | None
-
-ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
-    "elu": nn.functional.elu,
-    "relu": nn.functional.relu,
-    "tanh": torch.tanh,
-    "sigmoid": torch.sigmoid,
-    "gelu": nn.functional.gelu,
-    "silu": nn.functional.silu,
-    "leaky_relu": nn.functional.leaky_relu,
-}
-
-
-def get_activation(act: Activation) -> Callable[[Tensor], Tensor] | None:
-    """The function for a name; None and callables pass through."""
-    if act is None or callable(act):
-        return act
-    if act not in ACTIVATIONS:
-        raise ParameterError(
-            f"act must be one of {', '.join(sorted(ACTIVATIONS))} or a function, got {act!r}."
-        )
-    return ACTIVATIONS[act]
 
 
 def check_size(value: Any, name: str, least: int = 1) -> int:

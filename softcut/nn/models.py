@@ -10,10 +10,11 @@ from typing import Any, NamedTuple
 from torch import Tensor, nn
 
 from softcut.errors import ParameterError
-from softcut.nn.layers import Activation, SkipConv, graph_input
+from softcut.nn.layers import SkipConv, graph_input
 from softcut.nn.pool import get_pool, pool_options
 from softcut.nn.pool.base import Pool, PoolOutput, nodes_per_graph
 from softcut.nn.pool.selection import Selection
+from softcut.ops.activations import Activation
 from softcut.ops.numerics import zero_padding
 
 # Poolers whose assignment matrix is a clustering.

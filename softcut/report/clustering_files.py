@@ -13,7 +13,7 @@ import numpy as np
 
 from softcut import __version__
 from softcut.clustering import GraphClustering
-from softcut.errors import ParameterError
+from softcut.errors import ParameterError, require
 from softcut.graph import Graph
 from softcut.metrics import evaluate
 from softcut.metrics.summary import ROW, Summary, verdict_sentence
@@ -58,6 +58,36 @@ def id_columns(graph: Graph) -> dict[str, list[str]]:
     names = graph.node_names or [str(i) for i in range(graph.num_nodes)]
     ids = [name.removeprefix(f"{kind} ") for name, kind in zip(names, graph.node_kinds, strict=True)]
     return {"kind": graph.node_kinds, "id": ids}
+
+
+def write_parquet(path: Path, graph: Graph, soft: np.ndarray, labels: np.ndarray) -> None:
+    """The table of :func:`write_labels` with all probabilities; empty where a node has no cluster."""
+    arrow = require("pyarrow", "tables", path.name)
+    parquet = require("pyarrow.parquet", "tables", path.name)
+
+    # Columns of buffers: `pyarrow.array` imports pandas, which takes longer than a small fit.
+    def numbers(values: np.ndarray, given: np.ndarray | None = None) -> Any:
+        bits = None if given is None else arrow.py_buffer(np.packbits(given, bitorder="little"))
+        data = arrow.py_buffer(np.ascontiguousarray(values))
+        return arrow.Array.from_buffers(arrow.from_numpy_dtype(values.dtype), len(values), [bits, data])
+
+    def words(values: Sequence[str]) -> Any:
+        written = [value.encode() for value in values]
+        ends = np.cumsum([0, *map(len, written)])
+        short = ends[-1] < 2**31
+        kind = arrow.string() if short else arrow.large_string()
+        buffers = [ends.astype(np.int32 if short else np.int64), b"".join(written)]
+        return arrow.Array.from_buffers(kind, len(written), [None, *map(arrow.py_buffer, buffers)])
+
+    placed = labels >= 0
+    columns = {
+        "node": words(graph.node_names or [str(i) for i in range(graph.num_nodes)]),
+        "cluster": numbers(labels, placed),
+        "probability": numbers(soft.max(axis=1), placed),
+        **{name: words(values) for name, values in id_columns(graph).items()},
+        **{f"p{j}": numbers(soft[:, j]) for j in range(soft.shape[1])},
+    }
+    parquet.write_table(arrow.table(columns), path)
 
 
 def clustering_metrics(

@@ -10,8 +10,6 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.decomposition import PCA, TruncatedSVD
-from sklearn.preprocessing import normalize
 
 from softcut.clustering.feature_map import FeatureMap
 from softcut.colours import PALETTE, cluster_colours
@@ -323,6 +321,8 @@ def node_positions(graph: Graph, position: Sequence[str | int] | None = None) ->
     if graph.x is not None and not (graph.kinds == WORD).all():
         scaled = FeatureMap.fit(graph.x, kinds=graph.kinds, adjacency=graph.adjacency).transform(graph.x)
         if scaled.shape[1] >= 2:
+            from sklearn.decomposition import PCA
+
             return PCA(2, random_state=0).fit_transform(walk @ (walk @ scaled.astype(float))), what
     elif graph.x is not None and graph.num_features > 2:  # fewer words would put all nodes on one line
         return _directions(walk @ (walk @ sp.csr_array(graph.x))), what
@@ -369,5 +369,8 @@ def _smooth(graph: Graph) -> sp.csr_array:
 
 def _directions(matrix: Any) -> np.ndarray:
     """The second and third singular directions: the first one is close to the mean and shows nothing."""
+    from sklearn.decomposition import TruncatedSVD
+    from sklearn.preprocessing import normalize
+
     wanted = min(3, matrix.shape[1] - 1)
     return TruncatedSVD(wanted, random_state=0).fit_transform(normalize(matrix))[:, -2:]

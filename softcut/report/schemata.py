@@ -15,8 +15,9 @@ from softcut.datasets import available, community_graph
 from softcut.datasets.collections import COLLECTIONS
 from softcut.errors import require
 from softcut.nn import MinCutPool, PoolOutput
-from softcut.nn.layers import ACTIVATIONS, MLP, SkipConv
+from softcut.nn.layers import MLP, SkipConv
 from softcut.nn.models import GraphAutoencoder, GraphClassifier, GraphRegressor, NodeClusterer
+from softcut.ops.activations import ACTIVATIONS
 from softcut.report.html_page import Drawings, Section, Text
 
 _WIDTH, _BOX, _GAP = 300, 44, 26

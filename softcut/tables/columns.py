@@ -12,10 +12,9 @@ import numpy as np
 
 from softcut.errors import Note, ParameterError
 from softcut.tables.arrays import are_whole, is_missing, listed, shown
+from softcut.tables.choices import Missing
 from softcut.tables.dates import days_of
 from softcut.tables.schema import TableSchema
-
-Missing = Literal["error", "zero", "mean", "drop"]
 
 # An integer without sign and leading zeros: anything else is a name, or "01" and "1" would become one node.
 INTEGER_ID = re.compile(r"0|[1-9][0-9]{0,17}")

@@ -1,5 +1,6 @@
 """The command line called as a user calls it, in an empty folder."""
 
+import gc
 import signal
 import sys
 
@@ -22,6 +23,7 @@ def run(monkeypatch, capsys, tmp_path):
         monkeypatch.setattr(sys, "argv", ["softcut", *map(str, words)])
         with pytest.raises(SystemExit) as stop:
             cli.main()
+        gc.unfreeze()  # a command that ends leaves everything to the end of its process
         signal.signal(signal.SIGINT, before)  # a command that was interrupted ends deaf to more of it
         captured = capsys.readouterr()
         return stop.value.code, captured.out, captured.err

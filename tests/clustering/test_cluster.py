@@ -3,8 +3,6 @@
 import collections
 import functools
 import itertools
-import subprocess
-import sys
 import warnings
 
 import networkx as nx
@@ -236,14 +234,3 @@ def test_verbose_prints_and_quiet_does_not(graph, capsys):
     assert [line.split()[1] for line in told] == ["5", "10"], "the first checks"
     cut, ortho = (est.history_[name][9].mean() for name in ("cut", "ortho"))
     assert told[1].endswith(f"of at most 30: mean loss {cut:.4f}, mean orthogonality loss {ortho:.4f}")
-
-
-def test_import_is_light():
-    """`import softcut` must not pull in the heavy, task-specific packages."""
-    code = (
-        "import sys, softcut; softcut.Graph; softcut.GraphClustering;"
-        "heavy = {'torch_geometric', 'matplotlib', 'numba', 'typer', 'igraph'};"
-        "print(sorted(heavy & set(sys.modules)))"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"

@@ -1,8 +1,6 @@
 """PyTorch's private names: used in one file only, right without them; Adam on PyTorch's fused kernel."""
 
 import re
-import subprocess
-import sys
 from contextlib import nullcontext
 from pathlib import Path
 
@@ -69,13 +67,3 @@ def test_steps_are_those_of_pytorch(dtype, as_tensor):
         torch.testing.assert_close(p, theirs[name], rtol=0, atol=0)
         for key, value in reference.state[theirs[name]].items():
             torch.testing.assert_close(adam.moments[name][key], value, rtol=0, atol=0)
-
-
-def test_a_fit_does_not_import_the_compiler_of_pytorch():
-    """It takes longer than a fit of a few thousand nodes."""
-    script = (
-        "import sys, softcut; from softcut.datasets import attributed_communities;"
-        "softcut.GraphClustering(3, random_state=0).fit(attributed_communities(200, 3, seed=0));"
-        "assert 'torch._dynamo' not in sys.modules"
-    )
-    subprocess.run([sys.executable, "-W", "ignore", "-c", script], check=True, timeout=120)

@@ -13,9 +13,10 @@ from torch import Tensor, nn
 
 from softcut.errors import ParameterError
 from softcut.nn.foreign_modules import reset
-from softcut.nn.layers import MLP, Activation, check_size, graph_input
+from softcut.nn.layers import MLP, check_size, graph_input
 from softcut.nn.pool.selection import DenseSelection, Selection, edges_of
 from softcut.ops import Dense, Operator, pooled_adjacency
+from softcut.ops.activations import Activation
 from softcut.ops.coarsen import PooledProducts, pooled_products
 from softcut.ops.convert import entries, to_ragged
 from softcut.ops.numerics import (

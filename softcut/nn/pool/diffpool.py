@@ -9,9 +9,10 @@ from torch import Tensor, nn
 
 from softcut.errors import ParameterError
 from softcut.nn.foreign_modules import ModuleLike, call_on_graph, make_module
-from softcut.nn.layers import MLP, Activation, GCNConv, SkipConv, check_number, check_size, graph_input
+from softcut.nn.layers import MLP, GCNConv, SkipConv, check_number, check_size, graph_input
 from softcut.nn.pool.base import DensePool, PoolOutput, check_clusters, nodes_per_graph
 from softcut.ops import Dense, Operator
+from softcut.ops.activations import Activation
 from softcut.ops.coarsen import PooledProducts
 from softcut.ops.convert import frobenius_squared
 from softcut.ops.numerics import safe_sqrt

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from softcut.errors import ParameterError
-from softcut.nn.layers import Activation, check_number, check_size, graph_input
+from softcut.nn.layers import check_number, check_size, graph_input
 from softcut.nn.pool.base import DensePool, MLPPool, PoolOutput
 from softcut.ops import (
     ClusterTables,
@@ -20,6 +20,7 @@ from softcut.ops import (
     orthogonality,
     pooled_adjacency,
 )
+from softcut.ops.activations import Activation
 from softcut.ops.coarsen import PooledProducts
 from softcut.ops.mincut_step import mincut_step
 from softcut.ops.numerics import can_be_read

@@ -1,0 +1,100 @@
+"""What is imported on the way to a first answer: everything else makes people wait."""
+
+import json
+import subprocess
+import sys
+from functools import cache
+
+import pytest
+
+# Takes seconds, and nothing needs it for labels.
+HEAVY = {
+    *("torch._dynamo", "torch._inductor", "torch.distributed.fsdp", "sympy", "triton", "torch_geometric"),
+    *("sklearn.metrics", "sklearn.cluster", "sklearn.decomposition", "sklearn.neighbors", "scipy.stats"),
+    *("pandas", "polars", "matplotlib", "networkx", "igraph", "numba", "jinja2", "typer"),
+}
+COMMAND = """
+from softcut.cli import main
+try:
+    main()
+except SystemExit as end:
+    print(f"\\nexit {end.code}", end="")
+"""
+FIT = """
+from softcut.datasets import attributed_communities
+graph = attributed_communities(60, 3, seed=0)
+graph = softcut.Graph.from_scipy(graph.adjacency, x=graph.x if sys.argv[1] else None)
+print(len(softcut.GraphClustering(3, random_state=0, device="cpu").fit(graph).labels_))
+"""
+
+
+def imported_by(code: str, *words: str) -> tuple[str, set[str]]:
+    """What a piece of code prints in a process of its own, and the modules that are loaded at its end."""
+    script = f"import sys\n{code}\nimport json; print()\nprint(json.dumps(list(sys.modules)))"
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", script, *words],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=120,
+    )
+    printed, _, names = done.stdout.strip().rpartition("\n")
+    return printed.strip(), set(json.loads(names))
+
+
+@cache
+def in_torch() -> set[str]:
+    return imported_by("import torch")[1]
+
+
+def test_importing_an_estimator_loads_what_a_fit_needs():
+    _, loaded = imported_by(
+        "import torch, softcut; softcut.Graph, softcut.read_graph, softcut.GraphClustering"
+    )
+    assert (loaded - in_torch()) & HEAVY == set()
+    assert "sklearn.base" in loaded  # the estimators inherit from scikit-learn's
+
+
+@pytest.mark.parametrize("features", ["x", ""])
+def test_a_fit_loads_nothing_heavy(features):
+    printed, loaded = imported_by(f"import softcut\n{FIT}", features)
+    assert printed == "60"
+    assert (loaded - in_torch()) & HEAVY == set()
+
+
+@pytest.mark.parametrize(
+    ("words", "code"), [(["--help"], 0), (["cluster", "--help"], 0), (["cluster", "g.csv", "--wrong"], 2)]
+)
+def test_help_and_wrong_options_load_no_arrays(words, code):
+    printed, loaded = imported_by(COMMAND, *words)
+    assert printed.endswith(f"exit {code}")
+    assert loaded & {"numpy", "scipy", "torch", "sklearn", "pandas", "matplotlib"} == set()
+
+
+@pytest.mark.parametrize("picture", [True, False])
+def test_cluster_loads_what_it_writes_with(tmp_path, picture):
+    file = tmp_path / "g.csv"
+    file.write_text("a,b\n" + "".join(f"{i},{(i + step) % 30}\n" for i in range(30) for step in (1, 2)))
+    words = ["cluster", str(file), "-k", "2", "--out", str(tmp_path / "out"), "--device", "cpu"]
+    printed, loaded = imported_by(COMMAND, *words, *([] if picture else ["--no-plot"]))
+    assert printed.endswith("exit 0")
+    allowed = {"typer"} | ({"matplotlib", "networkx"} if picture else set())
+    assert (loaded - in_torch()) & HEAVY <= allowed
+
+
+def test_what_scikit_learn_loads_for_later_is_there_when_it_is_used():
+    """scikit-learn's base class loads scipy.stats and pandas; here they wait until something is taken from them."""
+    code = (
+        "import softcut; softcut.GraphClustering\n"
+        "import numpy as np, scipy.stats, sklearn.utils.fixes as fixes\n"
+        "print(scipy.stats.norm.cdf(0), scipy.stats is sys.modules['scipy.stats'])\n"
+        "from sklearn.preprocessing import StandardScaler\n"
+        "pandas = __import__('importlib').util.find_spec('pandas')\n"
+        "if pandas is not None:\n"
+        "    import pandas as pd\n"
+        "    frame = pd.DataFrame({'a': [1.0, 3.0]})\n"
+        "    made = StandardScaler().set_output(transform='pandas').fit_transform(frame)\n"
+        "    assert type(made) is pd.DataFrame and made['a'].tolist() == [-1, 1]\n"
+        "    assert fixes.pd.DataFrame is pd.DataFrame\n"
+    )
+    assert imported_by(code)[0] == "0.5 True"
