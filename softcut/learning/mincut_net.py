@@ -45,7 +45,7 @@ def predict(net: GraphClassifier, x: Tensor, op: Operator) -> tuple[Tensor, Tens
 
 
 def by_replica(x: Tensor, weight: Tensor) -> Tensor:
-    return x.reshape(len(weight), -1, x.shape[-1])
+    return x.reshape(len(weight), x.shape[:-1].numel() // len(weight), x.shape[-1])
 
 
 def _weighted(losses: Tensor, weight: float) -> Tensor:

@@ -1,5 +1,7 @@
 """The paper's network written out, against the same network by its modules and autograd."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -23,8 +25,12 @@ OPTIONS = [
 ]
 
 
-def task_of(one_hot: bool, replicas: int, **options: object) -> FoldTask:
-    graphs = made_graphs(12, one_hot=one_hot)
+def task_of(features: str, replicas: int, **options: object) -> FoldTask:
+    graphs = made_graphs(12, one_hot=features != "numbers")
+    if features == "one-hot":
+        graphs = replace(
+            graphs, value=graphs.value[:, :0], num_features=graphs.num_features - graphs.value.shape[1]
+        )
     models = []
     for seed in range(replicas):
         torch.manual_seed(seed)
@@ -45,11 +51,12 @@ def values_and_gradients(task: FoldTask, written_out: bool) -> list[Tensor]:
 
 
 @pytest.mark.parametrize("options", OPTIONS)
-@pytest.mark.parametrize(("one_hot", "replicas"), [(True, 1), (True, 3), (False, 2)])
+@pytest.mark.parametrize("features", ["one-hot", "numbers", "both"])
+@pytest.mark.parametrize("replicas", [1, 3])
 def test_the_network_written_out_equals_its_modules(
-    one_hot: bool, replicas: int, options: dict[str, object]
+    features: str, replicas: int, options: dict[str, object]
 ) -> None:
-    task = task_of(one_hot, replicas, **options)
+    task = task_of(features, replicas, **options)
     assert task.written_out
     for here, there in zip(*(values_and_gradients(task, each) for each in (True, False)), strict=True):
         torch.testing.assert_close(here, there, rtol=1e-10, atol=1e-12)
@@ -61,7 +68,7 @@ def test_the_network_written_out_equals_its_modules(
     + [{"pool_args": given} for given in ({"objective": "dmon"}, {"act": "tanh"}, {"normalise": False})],
 )
 def test_other_networks_keep_to_their_modules(options: dict[str, object]) -> None:
-    assert not task_of(True, 1, **options).written_out
+    assert not task_of("both", 1, **options).written_out
 
 
 def test_a_small_fit_uses_one_thread_and_puts_the_others_back() -> None:
