@@ -28,6 +28,6 @@ def get_activation(act: Activation) -> Callable[[Tensor], Tensor] | None:
         return act
     if act not in ACTIVATIONS:
         raise ParameterError(
-            f"act must be one of {', '.join(sorted(ACTIVATIONS))} or a function, got {act!r}."
+            f"act must be one of {', '.join(sorted(ACTIVATIONS))} or a function, got {act!r}.", argument="act"
         )
     return ACTIVATIONS[act]
