@@ -168,7 +168,8 @@ class TrainingBar:
     def __call__(self, state: TrainingProgress) -> None:
         """An iteration of a clustering has ended: the mean losses of all networks."""
         losses = f"training  loss {state.cut.mean():+.3f}  ortho {state.ortho.mean():.3f}"
-        self._draw(state, losses, f"{state.iteration}/{state.iterations}")
+        left = f", at most {state.seconds_left:.0f} s left" if state.seconds_left >= 1 else ""
+        self._draw(state, losses, f"{state.iteration}/{state.iterations}{left}")
 
     def update(self, job: str, folds: Sequence[int], state: LoopProgress) -> None:
         """An epoch of classifiers (which have an accuracy) or regressors has ended."""

@@ -95,7 +95,8 @@ class _Teller:
         self._training += progress.iteration <= self._last
         self._last = progress.iteration
         losses = float(progress.cut.mean()), float(progress.ortho.mean())
-        self._sender.send(("progress", self._training, progress.iteration, progress.iterations, *losses))
+        done = progress.iteration, progress.iterations
+        self._sender.send(("progress", self._training, *done, *losses, progress.seconds_left))
 
 
 def _cluster(

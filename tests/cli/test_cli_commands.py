@@ -390,13 +390,15 @@ def test_a_terminal_sees_bars(terminal):
     with TrainingBar(console) as bar:
         bar.comparing(5, range(2, 13))
     with TrainingBar(console) as bar:
-        bar(SimpleNamespace(iteration=30, iterations=30, cut=np.array([-0.5, -1]), ortho=np.array([0.25])))
-    assert "at most" not in screen.getvalue()  # the number of jobs is not known
+        losses = {"cut": np.array([-0.5, -1]), "ortho": np.array([0.25])}
+        bar(SimpleNamespace(iteration=30, iterations=30, seconds_left=0.4, **losses))
+        assert "at most" not in screen.getvalue()
+        bar(SimpleNamespace(iteration=10, iterations=30, seconds_left=12.4, **losses))
     shown += screen.getvalue()
     for text in (
         *("topk (1 of 4)", "at most", "mincut (2 of 4)", "PROTEINS mincut (3 of 4)", "30/30"),
         *("2 networks, validation MSE 0.300", "2 of 3 folds training, validation accuracy 62.5 %"),
-        *("training  loss -0.750  ortho 0.250", "comparing", "5 clusters"),
+        *("training  loss -0.750  ortho 0.250", "comparing", "5 clusters", "10/30, at most 12 s left"),
     ):
         assert (text in shown) is terminal
     assert terminal or shown == f"{SHOWN}\n"

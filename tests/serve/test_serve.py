@@ -67,7 +67,7 @@ def jobs(monkeypatch, held):
                 return
             (folder / "labels.csv").write_text("node,cluster\n")
             (folder / "report.html").write_text("<p>")
-            sender.send(("progress", 0, 25, 200, -0.5, 0.25))
+            sender.send(("progress", 0, 25, 200, -0.5, 0.25, 8.0))
             sender.send(("done", {"kind": "graph", "files": ["labels.csv"]}))
 
     monkeypatch.setattr(serve_jobs, "_work", fake)
@@ -109,7 +109,7 @@ def test_a_job_from_upload_to_labels(client, jobs, monkeypatch):
         assert len(name) == 22  # 16 random bytes
         order = {"file": file, "picture": picture, "features": None, "n_clusters": "auto" if picture else 100}
         assert finished(client, name)["events"][0] == ["read", order | same]
-    events = [["read", order | same], ["progress", 0, 25, 200, -0.5, 0.25]]
+    events = [["read", order | same], ["progress", 0, 25, 200, -0.5, 0.25, 8.0]]
     for since, shown in (("1", 1), ("999999999", 2), ("1234567890", 0), ("x", 0), ("-1", 0)):
         assert client.get(f"/jobs/{name}?since={since}").json()["events"] == events[shown:]
     labels = client.get(f"/jobs/{name}/labels.csv")

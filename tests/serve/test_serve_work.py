@@ -134,11 +134,15 @@ def test_orders_have_defaults_and_each_training_is_a_phase_of_its_own(here, monk
     def fit(k, *, callbacks, **settings):
         assert (k, settings) == (2, {"n_init": None, "random_state": 0, "device": "cpu"})
         for i in (1, 25, 25, 10):
-            callbacks[0](SimpleNamespace(iteration=i, iterations=30, cut=np.array([1, 2]), ortho=np.ones(2)))
+            callbacks[0](
+                SimpleNamespace(
+                    iteration=i, iterations=30, cut=np.array([1, 2]), ortho=np.ones(2), seconds_left=7.0
+                )
+            )
         raise ParameterError("enough")
 
     monkeypatch.setattr(serve_worker, "GraphClustering", fit)
-    progress = [("progress", phase, i, 30, 1.5, 1.0) for phase, i in ((0, 1), (0, 25), (1, 25), (2, 10))]
+    progress = [("progress", phase, i, 30, 1.5, 1.0, 7.0) for phase, i in ((0, 1), (0, 25), (1, 25), (2, 10))]
     assert outcome("g.csv", 2) == [("read", ["a", "b"]), *progress, ("failed", "enough", "")]
     read.assert_called_once_with("g.csv", features=None, max_bytes=2**28)
 

@@ -116,8 +116,9 @@
       const [k, first, last] = values;
       tell(`Comparing ${first} to ${last} clusters: at ${k}.`, k - first, last - first + 1);
     } else {
-      const [training, iteration, iterations] = values;
-      tell(`Training ${training + 1}: iteration ${iteration} of at most ${iterations}.`, iteration, iterations);
+      const [training, iteration, iterations, , , seconds] = values;
+      const left = seconds >= 1 ? `, at most ${Math.round(seconds)} s left` : "";
+      tell(`Training ${training + 1}: iteration ${iteration} of at most ${iterations}${left}.`, iteration, iterations);
     }
   }
 
