@@ -61,7 +61,8 @@ def _responses(grey: NDArray[np.floating]) -> NDArray[np.float32]:
         layers.append(xx + yy)
     responses = np.stack(layers, axis=-1)
     length = np.linalg.norm(responses, axis=-1, keepdims=True)
-    return np.asarray(responses * (np.log1p(length / 3) / np.maximum(length, 1e-9)), dtype=np.float32)
+    responses *= np.log1p(length / 3) / np.maximum(length, 1e-9)  # in place: they are the largest array here
+    return responses
 
 
 def textons(grey: NDArray[np.floating]) -> NDArray[np.int64]:
