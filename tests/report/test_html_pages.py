@@ -18,6 +18,7 @@ from PIL import Image
 from rich.console import Console
 
 from softcut.clustering import GraphClustering, Replica
+from softcut.colours import cluster_colours
 from softcut.datasets import attributed_communities, grid_graph
 from softcut.graph import Graph
 from softcut.metrics import evaluate
@@ -46,7 +47,6 @@ from softcut.report.html_page import (
     render_page,
 )
 from softcut.report.html_summary import number_parts, score_table, summary_table, uncertain_table
-from softcut.report.plots import cluster_colours
 from softcut.report.tables import Cell, Table, cell_table, number_table, pivot, to_markdown, to_terminal
 
 EVIL = "</script><script>alert('x')</script><img src=x onerror=alert(1)>"
@@ -144,6 +144,19 @@ def test_pictures_are_made_small(tmp_path, width):
     with Image.open(io.BytesIO(data)) as image:
         assert image.width <= min(width, 1500)
         assert image.width / image.height == pytest.approx(6, rel=0.02)
+
+
+def test_a_picture_is_as_wide_as_its_bytes_allow(tmp_path):
+    noise = np.random.default_rng(0).integers(0, 255, (40, 1600, 3), dtype=np.uint8)
+    Image.fromarray(noise).save(tmp_path / "a.png")
+    widths, most = [], 10**6
+    for _ in range(9):  # one byte less each time than it takes
+        data = base64.b64decode(
+            picture_of(tmp_path / "a.png", "noise", most_bytes=most).source.partition(",")[2]
+        )
+        widths.append(Image.open(io.BytesIO(data)).width)
+        most = len(data) - 1
+    assert list(dict.fromkeys(widths)) == [1500, 1200, 900, 600, 300]
 
 
 @pytest.fixture(scope="module")

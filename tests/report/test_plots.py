@@ -10,12 +10,12 @@ import scipy.sparse as sp
 from helpers.kept import check_kept
 from matplotlib.colors import to_hex, to_rgb
 
+from softcut.colours import cluster_colours
 from softcut.datasets import attributed_communities, grid_graph
 from softcut.errors import ParameterError
 from softcut.graph import Graph
 from softcut.report import demo, plots
 from softcut.report.plots import (
-    cluster_colours,
     cluster_marks,
     draw_adjacency,
     draw_groups,
