@@ -99,6 +99,8 @@ def test_each_kind_of_column_is_read_in_its_own_way(monkeypatch):
     assert said["smoker"].measure == "share"  # 0 and 1 have no median worth reading
     assert said["children"].measure == "mean" and " on average (" in str(said["children"])
     assert said["hired"].values[0].startswith("2019-") and said["hired"].values[1].startswith("2003-")
+    table = axes_table(torch.from_numpy(normal_scores(x[:, :1])), torch.from_numpy(labels), 2)
+    assert said["smoker"].nats == pytest.approx(float(column_gains(table)))
     # One value of two is enough: the other is the rest.
     member = np.column_stack([flag, 1 - flag])
     for c, wanted in ((0, "member yes=1"), (1, "member no")):
@@ -215,7 +217,9 @@ def test_a_summary_word_by_word():
     last = summary.clusters[5]
     assert str(last) == "cluster 5: 1 node (7 %), no edges\n  typical:    f"
     assert (last.row["cohesion"], last.row["share"], last.row["certainty"]) == (None, 0.066667, 1.0)
-    assert summary.to_frame()["cohesion"][0] == round(summary.clusters[0].cohesion, 6)
+    assert summary.to_frame()["by_chance"][0] == 0.787234
+    soft[7:10] = np.eye(6)[0]
+    assert [doubt.other for doubt in summarise(graph, labels, soft).clusters[0].doubtful] == [1]
     assert verdict_sentence("clear", 1) == "The clusters are clear."
 
 
@@ -240,6 +244,8 @@ def test_it_prints_and_becomes_a_frame():
     assert lines[0] == "The clusters are clear. 400 nodes in 4 clusters."
     assert lines[2].startswith("cluster 0: ") and "of its edges stay inside" in lines[2]
     assert max(map(len, lines)) <= 100
+    said = summary.clusters[0].pieces["differs by"]
+    assert [text.endswith(" elsewhere)") for text in said] == [True, False]  # is said once
     assert not any(line.lstrip().startswith("%") for line in lines)  # a number and its sign stay together
     frame = summary.to_frame()
     assert (frame.index.name, *frame.columns) == ROW
