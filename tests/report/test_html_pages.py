@@ -147,16 +147,20 @@ def test_pictures_are_made_small(tmp_path, width):
 
 
 def test_a_picture_is_as_wide_as_its_bytes_allow(tmp_path):
-    noise = np.random.default_rng(0).integers(0, 255, (40, 1600, 3), dtype=np.uint8)
-    Image.fromarray(noise).save(tmp_path / "a.png")
-    widths, most = [], 10**6
+    def inlined(shape, most):
+        noise = np.random.default_rng(0).integers(0, 255, (*shape, 3), dtype=np.uint8)
+        Image.fromarray(noise).save(tmp_path / "a.png")
+        source = picture_of(tmp_path / "a.png", "noise", most_bytes=most).source
+        return base64.b64decode(source.partition(",")[2])
+
+    data, widths = inlined((10, 1600), 10**6), []
+    assert len(Image.open(io.BytesIO(data)).getcolors()) == 128
     for _ in range(9):  # one byte less each time than it takes
-        data = base64.b64decode(
-            picture_of(tmp_path / "a.png", "noise", most_bytes=most).source.partition(",")[2]
-        )
+        assert inlined((10, 1600), len(data)) == data
         widths.append(Image.open(io.BytesIO(data)).width)
-        most = len(data) - 1
+        data = inlined((10, 1600), len(data) - 1)
     assert list(dict.fromkeys(widths)) == [1500, 1200, 900, 600, 300]
+    assert Image.open(io.BytesIO(inlined((4000, 20), 0))).size == (15, 3000)  # ten times as high at most
 
 
 @pytest.fixture(scope="module")
