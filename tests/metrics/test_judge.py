@@ -206,6 +206,8 @@ def test_parts_are_plain_numbers_and_wrong_arguments_are_named():
     parts = evidence_parts(graph, graph.y)
     assert all(type(getattr(parts, name)) is float for name in PARTS)
     assert parts.value == evidence(graph, graph.y) and parts.features != 0
+    paying = Evidence(edges=30.0, features=10.0, entropy=0.5, nodes=40)
+    assert paying.value == paying.paid == paying.structure == 2.0
     assert evidence_parts(graph.adjacency, graph.y).features == 0
     with pytest.raises(sc.SoftcutError, match="labels has 59 entries but the graph has 60 nodes"):
         evidence(graph, graph.y[:-1])

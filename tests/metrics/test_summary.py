@@ -81,6 +81,10 @@ def test_words_are_named_by_how_many_nodes_have_them(sparse):
                 (dense[inside, column].mean(), dense[~inside, column].mean())
             )
         more = [trait.inside > trait.elsewhere for trait in cluster.traits]
+        strongest_first = sorted(
+            cluster.traits, key=lambda trait: (trait.inside <= trait.elsewhere, -trait.nats)
+        )
+        assert list(cluster.traits) == strongest_first
         assert more == sorted(more, reverse=True)  # what its members have comes before what they have not
 
 

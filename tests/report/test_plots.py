@@ -55,10 +55,10 @@ def test_twenty_colours_can_be_told_apart(eyes):
 
 
 def test_a_few_clusters_have_the_first_colours():
-    styles = line_styles([str(i) for i in range(22)])
-    chosen = [styles[i] for i in ("0", "6", "7", "14", "21")]
-    assert [style["colour"] for style in chosen] == [cluster_colours(7)[i] for i in (0, 6, 0, 0, 0)]
-    assert [style["dash"] for style in chosen] == ["none", "none", "7 3", "2 3", "none"]
+    styles = line_styles([str(i) for i in range(43)])
+    chosen = [styles[i] for i in ("0", "6", "7", "14", "21", "42")]
+    assert [style["colour"] for style in chosen] == [cluster_colours(7)[i] for i in (0, 6, 0, 0, 0, 0)]
+    assert [style["dash"] for style in chosen] == ["none", "none", "7 3", "2 3", "none", "none"]
     assert cluster_colours(25)[:7] == cluster_colours(7)
     assert cluster_colours(25)[20] == cluster_colours(1)[0]
 
