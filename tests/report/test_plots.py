@@ -185,7 +185,7 @@ def test_a_picture_of_any_graph(tmp_path, nodes, features):
     with Image.open(path) as image:
         assert (image.format, image.size) == ("PNG", (2080, 702))  # 16 x 5.4 inches
     empty = Graph.from_edges(np.zeros((2, 0), dtype=int), num_nodes=nodes)
-    assert plot_clustering(tmp_path / "b.png", empty, graph.y).exists()
+    assert plot_clustering(tmp_path / "b.pdf", empty, graph.y).read_bytes()[:4] == b"%PDF"
 
 
 @pytest.mark.parametrize("names", [["$a_{", "$b$", "c$$"], ["日本", "б", "a\nb"]])
