@@ -17,4 +17,13 @@ def cluster_colours(k: int) -> list[str]:
     >>> cluster_colours(2)
     ['#0072B2', '#E69F00']
     """
-    return [PALETTE[i % len(PALETTE)] for i in range(k)]
+    return [colour_of(i) for i in range(k)]
+
+
+def colour_of(cluster: int) -> str:
+    """The colour of a cluster.
+
+    >>> colour_of(1), colour_of(21)
+    ('#E69F00', '#E69F00')
+    """
+    return PALETTE[cluster % len(PALETTE)]

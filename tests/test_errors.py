@@ -45,8 +45,6 @@ WITHOUT_ARGUMENT = (
     "serve/jobs.py",
     "nn/",
     "learning/",
-    "training/",
-    "clustering/networks.py",
 )
 
 

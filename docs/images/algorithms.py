@@ -21,9 +21,9 @@ import softcut as sc
 from softcut.clustering import Recipe, edges
 from softcut.clustering.edges import cut, merge_steps
 from softcut.clustering.prepare import Encoder
+from softcut.colours import cluster_colours
 from softcut.datasets import attributed_communities
 from softcut.ops import CSR
-from softcut.report.plots import cluster_colours
 
 HERE = Path(__file__).parent
 

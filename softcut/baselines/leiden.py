@@ -69,15 +69,15 @@ def leiden(
     return _merge(graph.adjacency, labels, k) if exact else labels
 
 
-def _igraph(graph: Graph) -> tuple[Any, list[float] | None]:
-    """The graph of igraph, and its weights unless they are all 1."""
+def _igraph(graph: Graph) -> tuple[Any, list[float]]:
+    """The graph of igraph, and its weights."""
     igraph = require("igraph", "leiden", "The Leiden baseline")
     upper = sp.triu(graph.adjacency, format="coo")
-    weights = None if (upper.data == 1).all() else upper.data.astype(float).tolist()
-    return igraph.Graph(n=graph.num_nodes, edges=np.column_stack([upper.row, upper.col])), weights
+    made = igraph.Graph(n=graph.num_nodes, edges=np.column_stack([upper.row, upper.col]))
+    return made, upper.data.astype(float).tolist()
 
 
-def _leiden(graph: Any, weights: list[float] | None, seed: int, resolution: float) -> NDArray[np.int64]:
+def _leiden(graph: Any, weights: list[float], seed: int, resolution: float) -> NDArray[np.int64]:
     leidenalg = require("leidenalg", "leiden", "The Leiden baseline")
     kind = leidenalg.RBConfigurationVertexPartition
     partition = leidenalg.find_partition(

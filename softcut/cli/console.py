@@ -100,11 +100,11 @@ def show_summary(summary: Summary, most: int = 12) -> None:
     """What was found, cluster by cluster; in a terminal a mark has the cluster's colour in every picture."""
     from rich.text import Text
 
-    from softcut.report.plots import cluster_colours
+    from softcut.colours import colour_of
 
     out.print(summary.heading, markup=False, soft_wrap=True)
     for cluster in summary.clusters[:most]:
-        colour = cluster_colours(cluster.cluster + 1)[-1]
+        colour = colour_of(cluster.cluster)
         mark = Text("● " if out.is_terminal else "", colour)
         out.print()
         out.print(mark + Text(str(cluster)), soft_wrap=True)

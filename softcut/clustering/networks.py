@@ -284,7 +284,8 @@ def nodes_per_step(
         return None
     if graph.num_graphs > 1:
         raise ParameterError(
-            f"batch_size is for a single graph, not for {graph.num_graphs}; leave it out, or fit one graph."
+            f"batch_size is for a single graph, not for {graph.num_graphs}; leave it out, or fit one graph.",
+            argument="batch_size",
         )
     wanted = batch_size
     if isinstance(wanted, str):

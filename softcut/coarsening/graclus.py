@@ -26,15 +26,9 @@ def _kernel() -> Callable[..., Any]:
         # largest w_ij (1/d_i + 1/d_j); equal ones go by rank.
         n = len(indptr) - 1
         mate = np.full(n, -1, np.int64)
-        free = np.empty(n, np.int64)
-        by_rank = np.empty(n, np.int64)
-        forced = [np.int64(0)]
-        forced.pop()
-        for i in range(n):
-            free[i] = indptr[i + 1] - indptr[i]
-            by_rank[rank[i]] = i
-            if free[i] == 1:
-                forced.append(rank[i])
+        free = np.diff(indptr)
+        by_rank = np.argsort(rank)
+        forced = [rank[i] for i in range(n) if free[i] == 1]
         heapq.heapify(forced)
         at = 0
         while True:

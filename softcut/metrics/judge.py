@@ -137,7 +137,7 @@ class Judge:
         self._weight: Tensor | None = None
         weight = np.asarray(entries.data)
         if weight.size == 0 or weight.min() == weight.max():
-            self.edges = weight.size / 2 if weight.any() else 0.0
+            self.edges = int(np.count_nonzero(weight)) / 2
         else:
             weight = weight.astype(np.float64) / weight.max()  # squares stay finite
             total = float(weight.sum())

@@ -302,9 +302,10 @@ def conductance(graph: GraphLike, labels: ArrayLike, reduce: Literal["mean", "ma
     >>> conductance(path, [0, 1, 1, 1]), conductance(path, [0, 0, 1, 2], reduce="max")
     (1.0, 1.0)
     """
-    if reduce not in ("mean", "max"):
+    names = {"mean": "conductance", "max": "conductance_max"}
+    if reduce not in names:
         raise ParameterError(f"reduce must be 'mean' or 'max', not {reduce!r}.", argument="reduce")
-    return _graph_scores(graph, labels)["conductance" if reduce == "mean" else "conductance_max"]
+    return _graph_scores(graph, labels)[names[reduce]]
 
 
 def clusters_used(labels: ArrayLike) -> int:
@@ -338,7 +339,7 @@ def balance(labels: ArrayLike, k: int | None = None) -> float:
     if k == 1:
         return 1.0
     share = sizes / sizes.sum()
-    return _at_most_one((share * -np.log(share)).sum() / np.log(k)) + 0.0
+    return _at_most_one((share * np.log(1 / share)).sum() / np.log(k))
 
 
 def evidence_parts(graph: GraphLike, labels: ArrayLike, x: Any = None) -> Evidence:

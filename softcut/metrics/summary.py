@@ -137,9 +137,9 @@ class Summary:
 
     clusters: tuple[ClusterSummary, ...]
     nodes: int
-    unplaced: int = 0  # nodes in no cluster
-    verdict: str | None = None
-    structure: float | None = None
+    unplaced: int  # nodes in no cluster
+    verdict: str | None
+    structure: float | None
 
     @property
     def heading(self) -> str:
@@ -220,7 +220,7 @@ def summarise(
         )
     labels = labels.astype(np.int64)
     k = max(int(labels.max(initial=-1)) + 1, 0 if soft is None else soft.shape[1])
-    chances = np.eye(k)[labels] if soft is None else np.asarray(soft, dtype=np.float64)
+    chances = np.asarray(labels[:, None] == np.arange(k) if soft is None else soft, dtype=np.float64)
     placed = labels >= 0
     nodes = np.flatnonzero(placed)
     member = sp.csr_array((np.ones(len(nodes)), (nodes, labels[nodes])), shape=(graph.num_nodes, k))
@@ -284,8 +284,6 @@ def _cluster(
 
 def _doubts(c: int, soft: np.ndarray, called: Callable[[int], str], typical: np.ndarray) -> list[Doubt]:
     """The members whose own cluster is least ahead of the next one, and that are not typical."""
-    if soft.shape[1] < 2:
-        return []
     others = soft.copy()
     others[:, c] = -1
     second = others.argmax(1)

@@ -191,15 +191,14 @@ class _Columns:
         dates: Collection[str],
     ) -> None:
         self.x = sp.csc_array(x) if sp.issparse(x) else x
-        self.kinds, self.labels, self.dates = kinds, labels, dates
-        self.names = [f"feature {j}" for j in range(x.shape[1])] if names is None else list(names)
+        self.kinds, self.names, self.labels, self.dates = kinds, names, labels, dates
 
     def trait(self, j: int, cluster: int, nats: float, amid: bool) -> Trait:
         """Column `j` inside and outside a cluster; with those below and those above apart where it lies `amid` them."""
         values = np.asarray(to_dense(self.x[:, [j]]), dtype=np.float64).ravel()
         inside = self.labels == cluster
         own, others = values[inside], values[~inside]
-        name = self.names[j]
+        name = f"feature {j}" if self.names is None else self.names[j]
         called = shortened(name, _NAME)
         if self.kinds[j] != NUMBER or bool(np.isin(values, (0.0, 1.0)).all()):
             if self.kinds[j] >= CATEGORY:  # "city=Oslo" is a value of a city

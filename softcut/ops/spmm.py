@@ -227,7 +227,7 @@ def sparse_product(pattern: CSRPattern, val: Tensor | None, s: Tensor, scale: Te
 def _torch_product(pattern: CSRPattern, val: Tensor | None, s: Tensor) -> Tensor:
     if val is not None:
         val = val.detach().to(s.dtype)
-    if s.shape[1] == 0 or pattern.nnz == 0 or pattern.shape[0] == 0:
+    if not pattern.nnz or not s.numel():
         return s.new_zeros(pattern.shape[0], s.shape[1])
     plain = not torch.compiler.is_compiling() and not is_wrapped(s)
     if s.dtype == torch.float64 and s.device.type == "cpu" and plain:

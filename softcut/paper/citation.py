@@ -19,6 +19,7 @@ from torch import Tensor
 
 from softcut.baselines import diffpool_replicas, dmon_replicas
 from softcut.clustering.node_features import rows_that_sum_to_one
+from softcut.colours import cluster_colours
 from softcut.datasets import load
 from softcut.files import atomic_json
 from softcut.graph import Graph
@@ -37,7 +38,7 @@ from softcut.paper.runs import (
     quiet,
 )
 from softcut.provenance import commit, device_name
-from softcut.report.plots import cluster_colours, figure, save_figure
+from softcut.report.plots import figure, save_figure
 from softcut.report.tables import cell_table
 from softcut.training import ConvInput, Progress, ReplicaNet, TrainResult, TrainSettings, replica_seeds, train
 

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from softcut.colours import cluster_colours
 from softcut.datasets import available
 from softcut.datasets.collections import COLLECTIONS
 from softcut.datasets.qm9 import PROPERTIES
@@ -35,7 +36,7 @@ from softcut.report.html_page import (
     plain,
     render_page,
 )
-from softcut.report.plots import cluster_colours, line_styles
+from softcut.report.plots import line_styles
 from softcut.report.schemata import schemata_section
 from softcut.report.tables import Cell, Table, number_table
 

@@ -22,6 +22,7 @@ from scipy.sparse.linalg import ArpackError
 
 from softcut.baselines import diffpool_replicas
 from softcut.clustering import GraphClustering
+from softcut.colours import cluster_colours
 from softcut.datasets.fetching import find_folder, search_roots
 from softcut.errors import DataError, ParameterError, require
 from softcut.files import atomic_json, atomic_write
@@ -29,7 +30,7 @@ from softcut.graph import Graph
 from softcut.ops import CSR
 from softcut.paper.runs import Tell, quiet
 from softcut.provenance import commit, device_name
-from softcut.report.plots import cluster_colours, figure, save_figure
+from softcut.report.plots import figure, save_figure
 from softcut.segment import RegionGraph, as_rgb, mincut_regions, over_segment, read_image, region_graph
 from softcut.training import DenseInput, ReplicaNet, TrainSettings, replica_losses, replica_seeds, train
 

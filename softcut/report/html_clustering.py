@@ -9,6 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from softcut.clustering.networks import Replica
+from softcut.colours import cluster_colours, colour_of
 from softcut.graph import Graph
 from softcut.metrics.summary import Summary, summarise
 from softcut.report.clustering_files import clustered_part
@@ -23,7 +24,6 @@ from softcut.report.html_summary import (
 )
 from softcut.report.plots import (
     FEW_NODES,
-    cluster_colours,
     cluster_flow,
     coordinate_columns,
     frame,
@@ -63,8 +63,6 @@ def clustering_page(
         summary = summarise(graph, clusters, soft, verdict=metrics.get("verdict"))
     graph, soft = clustered_part(graph, soft, clusters)
     labels, name = soft.argmax(1), str(metrics["graph"])
-    if summary is None:
-        summary = summarise(graph, labels, soft, verdict=metrics.get("verdict"))
     areas = "Areas are sizes; the width of a line is the weight of the edges it stands for."
     order = "Nodes from left to right, by cluster, the most certain first."
     drawn = "Each cluster has a colour and, in its middle, its number."
@@ -137,7 +135,6 @@ def graph_view(
         positions, what = node_positions(graph, position)
         x, y = np.round(_even(positions[nodes]), 4)
     groups, sizes = np.unique(labels, return_counts=True)
-    colours = cluster_colours(int(groups.max()) + 1)
     own = labels[nodes]
     names = graph.node_names
     data = {
@@ -158,8 +155,8 @@ def graph_view(
         # In a mixed order, so that no cluster covers the others only because its number is high.
         "order": np.random.default_rng(0).permutation(len(nodes)),
         "clusters": [
-            {"number": int(g), "size": int(n), "colour": colours[g], "members": np.flatnonzero(own == g)}
-            for g, n in zip(groups, sizes, strict=True)
+            {"number": int(g), "size": int(n), "colour": colour, "members": np.flatnonzero(own == g)}
+            for g, n, colour in zip(groups, sizes, map(colour_of, groups), strict=True)
         ],
     }
     return View("graph", plain(data), caption.strip())
@@ -175,12 +172,11 @@ def _even(positions: np.ndarray) -> np.ndarray:
 def cluster_view(graph: Graph, labels: np.ndarray, caption: str = "") -> View:
     """The graph of clusters: discs with the sizes as areas, lines with the weights of the cuts as widths."""
     groups, sizes, flow, leaving = cluster_flow(graph, labels)
-    colours = cluster_colours(int(groups.max()) + 1)
     clusters = []
-    for group, size, cut in zip(groups, sizes, leaving, strict=True):
+    for group, size, cut, colour in zip(groups, sizes, leaving, map(colour_of, groups), strict=True):
         nodes = "node" if size == 1 else "nodes"
         text = f"Cluster {group}: {size:,} {nodes}, {percent(cut)} of its edges leave it"
-        clusters.append({"number": int(group), "size": int(size), "colour": colours[group], "text": text})
+        clusters.append({"number": int(group), "size": int(size), "colour": colour, "text": text})
     links = [{"a": a, "b": b, "weight": flow[a, b]} for a, b in np.argwhere(np.triu(flow, 1) > 0)]
     data = {
         "label": f"The graph of {len(groups)} clusters",

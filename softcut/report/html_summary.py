@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
+from softcut.colours import cluster_colours, colour_of
 from softcut.graph import Graph
 from softcut.metrics.summary import Summary
 from softcut.report.html_page import Part, Text, View, plain
-from softcut.report.plots import cluster_colours
 from softcut.report.tables import Cell, Table, number_table
 from softcut.tables.display_text import percent, shortened
 
@@ -105,7 +105,7 @@ def summary_view(summary: Summary) -> View:
 
 def _cluster_cell(number: int) -> Cell:
     """The number of a cluster behind its colour."""
-    return Cell(str(number), number=False, swatch=cluster_colours(number + 1)[-1])
+    return Cell(str(number), number=False, swatch=colour_of(number))
 
 
 def uncertain_table(graph: Graph, soft: np.ndarray) -> Part:

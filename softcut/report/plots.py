@@ -12,7 +12,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from softcut.clustering.feature_map import FeatureMap
-from softcut.colours import PALETTE, cluster_colours
+from softcut.colours import PALETTE, colour_of
 from softcut.errors import Argument, ParameterError, require
 from softcut.files import atomic_write
 from softcut.graph import Graph
@@ -126,20 +126,19 @@ def draw_partition(ax: Any, graph: Graph, labels: np.ndarray, positions: np.ndar
     from matplotlib.collections import LineCollection
 
     labels = np.asarray(labels)
-    n, k = graph.num_nodes, int(labels.max(initial=0)) + 1
-    colours = np.array(cluster_colours(k))
+    n, colours = graph.num_nodes, np.array([colour_of(c) for c in labels])
     if n <= FEW_NODES:
         upper = sp.coo_array(sp.triu(graph.adjacency, k=1))
         segments = positions[np.stack([upper.row, upper.col], axis=1)]
         inside = labels[upper.row] == labels[upper.col]
         # Edges inside a cluster have its colour; the more edges, the fainter.
         faint = float(np.clip(200 / max(1, upper.nnz), 0.25, 0.8))
-        lines = np.where(inside, colours[labels[upper.row]], "#999999")
+        lines = np.where(inside, colours[upper.row], "#999999")
         ax.add_collection(LineCollection(segments, colors=lines, linewidths=0.8, alpha=faint, zorder=1))
     # Drawn in a mixed order, so that no cluster covers the others only because its number is high.
     shown = np.random.default_rng(0).permutation(n)[:_DOTS]
     size = float(np.clip(6000 / max(1, n), 3, 60))
-    ax.scatter(*positions[shown].T, c=colours[labels[shown]], s=size, linewidths=0, zorder=2)
+    ax.scatter(*positions[shown].T, c=colours[shown], s=size, linewidths=0, zorder=2)
     if n <= _NAMED_NODES:
         names = graph.node_names or [str(i) for i in range(n)]
         style = {"xytext": (4, 4), "textcoords": "offset points", "fontsize": 7, "parse_math": False}
@@ -178,8 +177,9 @@ def draw_groups(ax: Any, graph: Graph, labels: np.ndarray, title: str) -> None:
     inches = ax.get_window_extent().width / ax.get_figure().dpi
     # In points; leaves room for neighbours on the circle.
     largest = min(70.0, 480 / used) * min(1.0, inches / 4)
-    colours = np.array(cluster_colours(int(groups.max()) + 1))[groups]
-    ax.scatter(*places.T, s=largest**2 * sizes / sizes.max(), c=colours, linewidths=0, zorder=2)
+    ax.scatter(
+        *places.T, s=largest**2 * sizes / sizes.max(), c=[*map(colour_of, groups)], linewidths=0, zorder=2
+    )
     for group, place in zip(groups, places, strict=True):
         _number(ax, group, place)
     ax.set_title(title)
@@ -213,10 +213,10 @@ def draw_adjacency(ax: Any, graph: Graph, labels: np.ndarray, title: str) -> Non
     greys = LinearSegmentedColormap.from_list("edges", ["#b5b5b5", "#000000"])
     seen_only = np.ma.masked_equal(density, 0)
     ax.imshow(seen_only, cmap=greys, norm=norm, extent=(0, n, n, 0), interpolation="nearest")
-    colours = cluster_colours(int(labels.max(initial=0)) + 1)
     start = 0
-    for c, size in zip(*np.unique(labels, return_counts=True), strict=True):
-        box = Rectangle((start, start), size, size, fill=False, edgecolor=colours[c], linewidth=1.6)
+    groups, sizes = np.unique(labels, return_counts=True)
+    for colour, size in zip(map(colour_of, groups), sizes, strict=True):
+        box = Rectangle((start, start), size, size, fill=False, edgecolor=colour, linewidth=1.6)
         ax.add_patch(box)
         start += size
     ax.set(title=title, xlabel="nodes", ylabel="nodes")
@@ -230,14 +230,14 @@ def cluster_marks(graph: Graph, labels: np.ndarray, summary: Summary | None = No
     from matplotlib.lines import Line2D
 
     groups, sizes, _, leaving = cluster_flow(graph, labels)
-    colours = cluster_colours(int(groups.max()) + 1)
     traits = {c.cluster: c.traits[0].text("") for c in (summary.clusters if summary else ()) if c.traits}
     marks = []
-    for group, size, share in list(zip(groups, sizes, leaving, strict=True))[: len(PALETTE)]:
+    each = list(zip(groups, sizes, leaving, map(colour_of, groups), strict=True))
+    for group, size, share, colour in each[: len(PALETTE)]:
         text = f"{group}: {size:,} {'node' if size == 1 else 'nodes'}, {percent(share)} cut"
         if group in traits:
             text += "\n" + shortened(traits[group], _TRAIT).replace("$", r"\$")  # not the start of a formula
-        marks.append(Line2D([], [], color=colours[group], marker="o", linestyle="", label=text))
+        marks.append(Line2D([], [], color=colour, marker="o", linestyle="", label=text))
     if len(groups) > len(marks):
         marks.append(Line2D([], [], linestyle="", label=f"and {len(groups) - len(marks)} more"))
     return marks

@@ -45,9 +45,9 @@ class Field:
     label: str
     help: str
     about_features: bool
-    choices: tuple[tuple[str, str], ...] = ()
-    tick: bool = False
-    several: bool = False
+    choices: tuple[tuple[str, str], ...]
+    tick: bool
+    several: bool
 
     def said(self, value: Any) -> str:
         """How a sentence names the field, with a value to fill in."""

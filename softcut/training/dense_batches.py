@@ -82,12 +82,14 @@ class DenseBatchTask(Task):
     ) -> None:
         counts = {"models": len(models), "targets": len(targets), "parts": len(parts), "seeds": len(seeds)}
         if len(set(counts.values())) != 1 or not models:
-            raise ParameterError(f"there must be one of each per replica, got {counts}.")
+            raise ParameterError(f"there must be one of each per replica, got {counts}.", argument="models")
         for name, size in (("batch", batch), ("evaluation_batch", evaluation_batch)):
             if size < 1:
-                raise ParameterError(f"{name} must be at least 1, got {size}.")
+                raise ParameterError(f"{name} must be at least 1, got {size}.", argument=name)
         if any(not len(getattr(own, part)) for own in parts for part in ("train", *_MEASURED)):
-            raise ParameterError("parts must not be empty: every replica trains, is validated and is tested.")
+            raise ParameterError(
+                "parts must not be empty: every replica trains, is validated and is tested.", argument="parts"
+            )
         self.device = targets.device
         self.model = models[0]
         stacked, buffers = stack_module_state(list(models))

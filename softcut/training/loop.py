@@ -104,7 +104,8 @@ class Loop:
         sizes = sorted({len(p) if p.dim() else 0 for p in self.parameters.values()})
         if len(sizes) != 1 or 0 in sizes:
             raise ParameterError(
-                f"task.parameters must be tensors that share their first axis, the replicas, got {sizes}."
+                f"task.parameters must be tensors that share their first axis, the replicas, got {sizes}.",
+                argument="task",
             )
         (self.replicas,) = sizes
         self.device = next(iter(self.parameters.values())).device
@@ -200,7 +201,9 @@ class Loop:
         terms = []
         for name, weight in self.settings.minimise.items():
             if name not in values:
-                raise ParameterError(f"minimise names {name!r}, but the step returns {', '.join(values)}.")
+                raise ParameterError(
+                    f"minimise names {name!r}, but the step returns {', '.join(values)}.", argument="minimise"
+                )
             terms.append(values[name] if weight == 1 else weight * values[name])
         return sum(terms[1:], terms[0])
 
@@ -213,7 +216,8 @@ class Loop:
         total = self._minimised(values)
         if total.shape != self.active.shape:
             raise ParameterError(
-                f"the losses of a step must be [{len(self.active)}], one per active replica, got {list(total.shape)}."
+                f"the losses of a step must be [{len(self.active)}], one per active replica, got {list(total.shape)}.",
+                argument="task",
             )
         total.sum().backward()
         with torch.no_grad():
@@ -294,7 +298,9 @@ class Loop:
         values = dict(self.task.validate())
         numbers = {name: value for name, value in values.items() if value.shape == self.active.shape}
         if not numbers:
-            raise ParameterError("validate must return at least one loss with one number per active replica.")
+            raise ParameterError(
+                "validate must return at least one loss with one number per active replica.", argument="task"
+            )
         self.validation_names = list(numbers)
         row = torch.full((self.replicas, len(numbers)), torch.nan, dtype=torch.float64, device=self.device)
         row[self.active] = torch.stack([v.double() for v in numbers.values()], dim=1)
@@ -303,7 +309,9 @@ class Loop:
         if self.best is not None:
             watch = self.best.rule.watch or next(iter(numbers))
             if watch not in numbers:
-                raise ParameterError(f"watch is {watch!r}, but validate returns {', '.join(numbers)}.")
+                raise ParameterError(
+                    f"watch is {watch!r}, but validate returns {', '.join(numbers)}.", argument="watch"
+                )
             self._look(values, numbers[watch])
         return numbers
 

@@ -119,7 +119,8 @@ def read_operator(op: Operator, objective: str, adjacency: Operator | None) -> O
     if op.normalised:
         raise ParameterError(
             f"adjacency must be the graph as it is for objective={objective!r}, which counts edges, "
-            "got a normalised one."
+            "got a normalised one.",
+            argument="adjacency",
         )
     op.refuse_negative()
     return op

@@ -148,13 +148,18 @@ def train_in_batches(
     if settings.objective == "ratio_trace":
         raise ParameterError(
             "objective 'ratio_trace' cannot be trained in batches: it needs more than sums over nodes and edges; "
-            "use 'mincut', or leave batch out."
+            "use 'mincut', or leave batch out.",
+            argument="objective",
         )
     if not isinstance(inputs, DenseInput):
-        raise ParameterError("inputs must be dense features of every node for training in batches.")
+        raise ParameterError(
+            "inputs must be dense features of every node for training in batches.", argument="inputs"
+        )
     if isinstance(op, Operator):
         if op.num_graphs > 1:
-            raise ParameterError(f"op holds {op.num_graphs} graphs: training in batches is for a single one.")
+            raise ParameterError(
+                f"op holds {op.num_graphs} graphs: training in batches is for a single one.", argument="op"
+            )
         read = read_operator(op, settings.objective, adjacency)
         # Degrees of a graph without weights are in single precision, unless asked for in another.
         wide = inputs.z.dtype == torch.float64

@@ -202,7 +202,9 @@ class ReplicaNet(nn.Module):
         super().__init__()
         self.scales = [0] * len(seeds) if scales is None else list(scales)
         if len(self.scales) != len(seeds) or self.scales != sorted(self.scales):
-            raise ParameterError("scales must name one scale for each replica, in rising order.")
+            raise ParameterError(
+                "scales must name one scale for each replica, in rising order.", argument="scales"
+            )
         self.in_channels, self.k, self.hidden, self.terms = in_channels, k, hidden, terms
         self.replicas, self.act = len(seeds), act
         firsts: list[list[Tensor]] = [[] for _ in range(terms)]

@@ -36,7 +36,8 @@ class Parts:
     def __post_init__(self) -> None:
         if self.per_step < 1 or self.count % self.per_step or (self.per_step == 1 and self.count > 1):
             raise ParameterError(
-                f"per_step must divide the number of parts, {self.count}, and be 2 or more, got {self.per_step}."
+                f"per_step must divide the number of parts, {self.count}, and be 2 or more, got {self.per_step}.",
+                argument="per_step",
             )
 
     @classmethod
@@ -128,7 +129,9 @@ class PartedOperator:
     def __init__(self, op: Operator, parts: Parts, degree: Tensor | None = None) -> None:
         nodes = int(parts.bounds[-1])
         if op.num_rows != nodes:
-            raise ParameterError(f"parts are of {nodes} nodes, but the operator has {op.num_rows}.")
+            raise ParameterError(
+                f"parts are of {nodes} nodes, but the operator has {op.num_rows}.", argument="parts"
+            )
         self.parts = parts
         self.op = _arranged(op, parts)
         self.degree = parts.arranged(op.degree if degree is None else degree)
@@ -169,7 +172,8 @@ def _arranged(op: Operator, parts: Parts) -> Operator:
         return Sum(inner, op.weights, scale=scale, normalised=op.normalised)
     if not isinstance(op, CSR) or not op.symmetric or op.requires_grad:
         raise ParameterError(
-            f"training in batches needs a symmetric sparse operator, got {type(op).__name__}."
+            f"training in batches needs a symmetric sparse operator, got {type(op).__name__}.",
+            argument="op",
         )
     if parts.order is None:
         return op

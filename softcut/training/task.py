@@ -133,12 +133,15 @@ class LoopSettings:
     def __post_init__(self) -> None:
         check_numbers(self, ("iterations", "lr", "check_every", "record_every"), ("warm_up",))
         if not self.minimise:
-            raise ParameterError("minimise must name at least one loss.")
+            raise ParameterError("minimise must name at least one loss.", argument="minimise")
         if self.drop_finished and not (isinstance(self.stop, Patience) and self.stop.restore):
-            raise ParameterError("drop_finished needs stop=Patience(..., restore=True).")
+            raise ParameterError(
+                "drop_finished needs stop=Patience(..., restore=True).", argument="drop_finished"
+            )
         if self.record_every != 1 and isinstance(self.stop, Plateau):
             raise ParameterError(
-                "record_every must be 1 with stop=Plateau(...), which looks at every iteration."
+                "record_every must be 1 with stop=Plateau(...), which looks at every iteration.",
+                argument="record_every",
             )
 
 
@@ -305,7 +308,8 @@ class Checkpoint:
             name = changed[0]
             raise ParameterError(
                 f"checkpoint {path} was written with {name} = {stored.get(name)}, not {expected.get(name)}: "
-                "train with the same settings, or move it away."
+                "train with the same settings, or move it away.",
+                argument="checkpoint",
             )
         return state
 

@@ -12,6 +12,7 @@ from softcut.datasets import attributed_communities
 from softcut.metrics import nmi
 from softcut.metrics.features import presence
 from softcut.tables.kinds import CATEGORY, NUMBER, WORD
+from softcut.tables.scaling import scaled_rows
 
 RNG = np.random.default_rng(0)
 GRAPH = attributed_communities(300, 3, 8, 0, edge_signal=0.7, seed=1)
@@ -61,6 +62,9 @@ def test_scaled_rows_of_each_kind():
     others = blocks[NUMBER]
     np.testing.assert_allclose(others[:, 0], (SALARY - SALARY.mean()) / SALARY.std(), atol=1e-3)
     np.testing.assert_allclose(others[:, 1:].var(axis=0).sum(), 1, rtol=1e-4)  # a category is one column
+    # Where distances are compared, words, a number and a category have a variance of 1 each.
+    spread = scaled_rows(x, graph.kinds).var(axis=0)
+    np.testing.assert_allclose([spread[:60].sum(), spread[60], spread[61:].sum()], np.ones(3), rtol=1e-3)
     # The number tells the communities, the city does not.
     say = made._say(graph.x, graph.adjacency)
     assert say[0] > 5 * say[-1] > 0

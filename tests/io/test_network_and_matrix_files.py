@@ -90,6 +90,14 @@ def test_scipy_archives(tmp_path: Path, kind: str, weight: int) -> None:
         assert quiet(path, weighted=True).weighted
 
 
+@pytest.mark.parametrize("kind", ["csr", "csc"])
+def test_a_scipy_archive_with_a_wrong_index_is_refused(tmp_path: Path, kind: str) -> None:
+    sp.save_npz(tmp_path / "g.npz", sp.csr_array(PATH).asformat(kind))
+    with np.load(tmp_path / "g.npz") as archive:
+        arrays = {**archive, "indices": np.where(archive["indices"] == 0, 9, archive["indices"])}
+    refuses(FileFormatError, "indices must be <", read_graph, npz(tmp_path, **arrays))
+
+
 def test_pickles_are_never_loaded(tmp_path: Path) -> None:
     marker = tmp_path / "executed"
 

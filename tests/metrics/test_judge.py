@@ -2,6 +2,7 @@
 
 import itertools
 import math
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -25,7 +26,7 @@ from softcut.metrics.features import (
 from softcut.ops.information import multinomial_complexity
 
 # ------------------------------------------------------------------------------------------------ prices
-from softcut.tables.kinds import looks_like_words
+from softcut.tables.kinds import NUMBER, WORD, looks_like_words
 
 
 def brute_force(k: int, n: int) -> float:
@@ -178,6 +179,23 @@ def test_the_judge_is_its_formula(weights, kind):
     assert together[[1]].value.item() == together.value[1].item()
 
 
+@pytest.mark.parametrize("some", [slice(None), slice(5, 6)])
+def test_words_and_measurements_are_told_apart(some, monkeypatch):
+    words, numbers = some_words("words")[0][:, some], some_words("numeric")[0]
+    kinds = np.array([WORD] * words.shape[1] + [NUMBER] * 2)
+    planted = np.arange(40) % 3
+    numbers[:, 0] += 5 * (planted == 1)
+    alone = Judge(some_graph("none"), words, kinds=kinds[:-2]), Judge(some_graph("none"), numbers)
+    both = Judge(some_graph("none"), np.column_stack([words, numbers]), kinds=kinds)
+    for labels in (torch.from_numpy(planted), torch.arange(40) // 14):
+        told = [float(judge(labels, 3).told) for judge in alone]
+        assert float(both(labels, 3).told) == pytest.approx(sum(max(nats, 0) for nats in told))
+    # Of many nodes some are looked at, and count for all.
+    monkeypatch.setattr(features, "_ROWS", 40)
+    twice = Judge(np.zeros((80, 80)), numbers.repeat(2, 0))(torch.from_numpy(planted.repeat(2)), 3)
+    assert float(twice.told) == pytest.approx(2 * float(alone[1](torch.from_numpy(planted), 3).told))
+
+
 def test_one_cluster_explains_nothing_and_costs_nothing():
     parts = Judge(some_graph("none"), some_words("words")[0])(torch.zeros(40, dtype=torch.long), 1)
     assert {float(getattr(parts, name)) for name in PARTS if name != "told"} == {0.0}
@@ -188,6 +206,8 @@ def test_parts_are_plain_numbers_and_wrong_arguments_are_named():
     parts = evidence_parts(graph, graph.y)
     assert all(type(getattr(parts, name)) is float for name in PARTS)
     assert parts.value == evidence(graph, graph.y) and parts.features != 0
+    paying = Evidence(edges=30.0, features=10.0, entropy=0.5, nodes=40)
+    assert paying.value == paying.paid == paying.structure == 2.0
     assert evidence_parts(graph.adjacency, graph.y).features == 0
     with pytest.raises(sc.SoftcutError, match="labels has 59 entries but the graph has 60 nodes"):
         evidence(graph, graph.y[:-1])
@@ -265,6 +285,11 @@ def test_axes_are_white_and_few():
         assert z.shape[1] == min(shape[0] - 1, shape[1], 64)
         np.testing.assert_allclose(z.T @ z / len(z), np.eye(z.shape[1]), atol=1e-8)
     assert principal_axes(np.ones((7, 3))).shape == (7, 0)
+    wide = rng.standard_normal((20, 1000))
+    tracemalloc.start()
+    principal_axes(wide)
+    assert tracemalloc.get_traced_memory()[1] < 4e6, "no table of all pairs of columns"
+    tracemalloc.stop()
     nearly = np.stack([np.arange(60), np.r_[0:29, 30, 29, 31:60]], axis=1)  # a short axis is an axis
     np.testing.assert_allclose(principal_axes(nearly).T @ principal_axes(nearly) / 60, np.eye(2), atol=1e-8)
 

@@ -27,7 +27,7 @@ LABELS = [0, 0, 1, 1]
         (pd.Series(["a", pd.NA], dtype="string"), r"y has no label for node 1 \(<NA>\)"),
         (np.array([0, pd.NaT], dtype=object), r"y has no label for node 1 \(NaT\)"),
         (["a", 1], r"y must hold numbers or text, not both or anything else; it has 'a' \(str\), 1 \(int\)"),
-        (np.array(["a", 1], dtype=object), "y must hold numbers or text"),
+        (np.array(["a", 1, b"c"], dtype=object), r"it has 'a' \(str\), 1 \(int\)\.$"),
         ([1 + 2j, 1], "y must hold numbers or text"),
         (np.array([{}, {}]), "y must hold numbers or text"),
         ([[1], [2, 3]], "y must be one label per node"),

@@ -103,7 +103,10 @@ def test_adjacency_kinds_agree() -> None:
     labels = np.arange(34) % 3
     expected = metrics.evaluate(dense, labels, y)
     with_y = SimpleNamespace(adjacency=sp.csr_matrix(dense), y=y)
-    for other in (sp.csr_matrix(dense), sp.coo_matrix(dense), sp.csc_array(dense), dense.astype(np.int8)):
+    stored = sp.csr_matrix(dense + 1)  # zeros, too
+    stored.data -= 1
+    kinds = sp.csr_matrix(dense), sp.coo_matrix(dense), sp.csc_array(dense), dense.astype(np.int8), stored
+    for other in kinds:
         assert metrics.evaluate(other, labels, y) == pytest.approx(expected)
     assert metrics.evaluate(with_y, labels) == pytest.approx(expected)
     assert tuple(metrics.evaluate(dense, labels)) == metrics.GRAPH_SCORES
@@ -126,6 +129,8 @@ def test_rounding_brings_no_score_above_one() -> None:
     one, other = [2, 2, 2, 2, 0, 2, 2], [0, 0, 1, 0, 2, 1, 1]
     assert metrics.homogeneity(one, other) == metrics.completeness(other, one) == 1.0
     assert max(metrics.balance(range(k)) for k in range(1, 60)) == 1.0
+    both = np.array([[0, 0, 0.5, 0.1], [0, 0, 0.3, 0.9], [0.5, 0.3, 0, 0], [0.1, 0.9, 0, 0]])
+    assert metrics.conductance(both, [0, 0, 1, 1], "max") == 1.0
 
 
 def test_unlabelled_nodes_are_left_out() -> None:
@@ -133,6 +138,9 @@ def test_unlabelled_nodes_are_left_out() -> None:
     y, labels = np.array([0, 0, 1, 1, -1, -1]), np.array([0, 0, 1, 1, 0, 1])
     assert metrics.evaluate(ring, labels, y)["accuracy"] == 1.0
     assert metrics.evaluate(ring, labels, y.astype(float))["accuracy"] == 1.0
+    assert metrics.evaluate(ring, labels, list("aabbab"))["accuracy"] == 1.0
+    with pytest.raises(ParameterError, match="y has 5 entries but labels has 6"):
+        metrics.evaluate(ring, labels, y[:5])
     assert metrics.ari([0.25, 0.5], [0, 1]) == 1.0, "labels need not be whole numbers"
     assert tuple(metrics.evaluate(ring, labels, np.full(6, -1))) == metrics.GRAPH_SCORES
 
@@ -184,5 +192,6 @@ def test_nodes_without_a_cluster_are_left_out():
     assert metrics.nmi([0, 1, 1, 0], [-1, 1, 1, -1]) == 1
     nothing = metrics.evaluate(pairs, [-1] * 4, y=[0, 0, 1, 1])
     assert not any(nothing.values())
+    assert metrics.evidence_parts(pairs, [-1] * 4) == metrics.Evidence(0.0, 0.0, 0.0, 0)
     with pytest.raises(ParameterError, match="labels is -1 for every node"):
         metrics.nmi([0, 1], [-1, -1])

@@ -10,8 +10,9 @@ import torch
 from softcut.datasets import attributed_communities
 from softcut.errors import ParameterError
 from softcut.graph import Graph
+from softcut.metrics import features
 from softcut.metrics.features import axes_gain, axes_table, column_gains, normal_scores, told_by
-from softcut.metrics.summary import ROW, summarise
+from softcut.metrics.summary import ROW, summarise, verdict_sentence
 from softcut.metrics.traits import Trait, traits_of_clusters
 from softcut.tables.display_text import readable
 from softcut.tables.kinds import CATEGORY, NUMBER, WORD
@@ -72,7 +73,7 @@ def test_words_are_named_by_how_many_nodes_have_them(sparse):
     graph, labels = Graph.from_scipy(graph.adjacency, x=x), np.asarray(graph.y)
     dense = sp.csr_array(x).toarray() != 0
     for cluster in summarise(graph, labels).clusters:
-        assert cluster.traits
+        assert len(cluster.traits) == 6  # of more that pay
         for trait in cluster.traits:
             column = int(trait.feature.removeprefix("feature "))
             inside = labels == cluster.cluster
@@ -80,10 +81,14 @@ def test_words_are_named_by_how_many_nodes_have_them(sparse):
                 (dense[inside, column].mean(), dense[~inside, column].mean())
             )
         more = [trait.inside > trait.elsewhere for trait in cluster.traits]
+        strongest_first = sorted(
+            cluster.traits, key=lambda trait: (trait.inside <= trait.elsewhere, -trait.nats)
+        )
+        assert list(cluster.traits) == strongest_first
         assert more == sorted(more, reverse=True)  # what its members have comes before what they have not
 
 
-def test_each_kind_of_column_is_read_in_its_own_way():
+def test_each_kind_of_column_is_read_in_its_own_way(monkeypatch):
     labels = np.repeat([0, 1], 100)
     rng = np.random.default_rng(0)
     flag = np.where(labels == 0, rng.random(200) < 0.9, rng.random(200) < 0.1).astype(float)
@@ -98,15 +103,24 @@ def test_each_kind_of_column_is_read_in_its_own_way():
     assert said["smoker"].measure == "share"  # 0 and 1 have no median worth reading
     assert said["children"].measure == "mean" and " on average (" in str(said["children"])
     assert said["hired"].values[0].startswith("2019-") and said["hired"].values[1].startswith("2003-")
+    table = axes_table(torch.from_numpy(normal_scores(x[:, :1])), torch.from_numpy(labels), 2)
+    assert said["smoker"].nats == pytest.approx(float(column_gains(table)))
     # One value of two is enough: the other is the rest.
     member = np.column_stack([flag, 1 - flag])
-    for c, wanted in ((0, "member yes"), (1, "member no")):
-        found = traits_of_clusters(member, np.full(2, CATEGORY), ["member=yes", "member=no"], labels, 2)[c]
+    for c, wanted in ((0, "member yes=1"), (1, "member no")):
+        found = traits_of_clusters(
+            member, np.full(2, CATEGORY + 1), ["member=yes=1", "member=no"], labels, 2
+        )[c]
         assert [trait.feature for trait in found] == [wanted]
     # In the name of a word "=" is a sign like any other.
-    found = traits_of_clusters(member[:, :1], np.array([WORD]), ["a=b"], labels, 2)[0]
-    assert [trait.feature for trait in found] == ["a=b"]
-    assert traits_of_clusters(x, kinds, names, np.zeros(200, int), 1) == [[]]
+    found = traits_of_clusters(member[:, :1], np.array([WORD]), ["a=b" + "c" * 58], labels, 2)[0]
+    assert [trait.feature for trait in found] == ["a=b" + "c" * 56 + "…"]
+    for k in (1, 3):
+        assert traits_of_clusters(x, kinds, names, np.zeros(200, int), k) == [[]] * k
+    # Of many nodes some are looked at, and count for all.
+    monkeypatch.setattr(features, "_ROWS", 200)
+    twice, _ = traits_of_clusters(x.repeat(2, 0), kinds, names, labels.repeat(2), 2, dates=["hired"])
+    assert [trait.nats for trait in twice] == pytest.approx([2 * trait.nats for trait in traits])
 
 
 def test_a_cluster_between_others_is_named_by_what_lies_on_both_sides():
@@ -131,10 +145,11 @@ def test_a_column_alone_has_the_price_of_one_axis():
     scores = torch.from_numpy(normal_scores(np.random.default_rng(0).normal(size=(N, 5))))
     scores[:, 0] += 0.5 * torch.from_numpy(CLASSES == 0)
     scores = (scores - scores.mean(0)) / scores.std(0, correction=0)
-    labels = torch.from_numpy(CLASSES)
-    each = column_gains(axes_table(scores, labels, K))
+    labels = torch.from_numpy(CLASSES).clone()
+    labels[7] = K  # a cluster of one, and an empty one
+    each = column_gains(axes_table(scores, labels, K + 2))
     for j in range(5):
-        alone = axes_table(scores[:, [j]], labels, K)
+        alone = axes_table(scores[:, [j]], labels, K + 2)
         largest = float(axes_gain(alone))
         assert float(each[j]) == pytest.approx(largest)
     told, share = told_by(torch.tensor([50.0, *[-3.0] * 63]))
@@ -173,6 +188,45 @@ def test_members_cohesion_and_bridges_to_the_number():
     assert str(doubt) == f"{unsure} (0.55; cluster 1: 0.45)"
 
 
+PRINTED = f"""\
+There is some structure; look at the clusters before you rely on them. 15 nodes in 6 clusters.
+
+cluster 0: 10 nodes (67 %), 73 % of its edges stay inside (79 % by chance)
+  typical:    {"y" * 17}, {"z" * 17}, n3, n4, {"x" * 39}…
+  doubtful:   {"v" * 17} (0.51; cluster 1: 0.49), n7 (0.52; cluster 2: 0.48), n8 (0.53;
+              cluster 3: 0.47)
+  bridges:    to 4: 11 % of its edges (most from n9), to 3: 8 % (n8), to 2: 5 % (n7)
+
+cluster 1: 1 node (7 %), 0 % of its edges stay inside (2 % by chance)
+  typical:    a, b
+  bridges:    to 0: 100 % of its edges (most from a, b)
+"""
+
+
+def test_a_summary_word_by_word():
+    # A path of ten nodes with weights of 2 to 1; edges of weight 1, 2, 3 and 4 to four single nodes; one without edges.
+    path = [(i, i + 1) for i in range(9)]
+    weights = [*np.linspace(2, 1, 9), 1, 2, 3, 4]
+    names = ["x" * 41, "y" * 17, "z" * 17, "n3", "n4", "n5", "v" * 17, "n7", "n8", "n9", "a, b", *"cdef"]
+    pairs = [*path, (6, 10), (7, 11), (8, 12), (9, 13)]
+    graph = Graph.from_edges(np.array(pairs).T, edge_weight=weights, num_nodes=15, node_names=names)
+    labels = np.array([0] * 10 + [1, 2, 3, 4, 5])
+    soft = np.eye(6)[labels]
+    soft[[0, 1], 0] = 0.9998, 0.9996  # as certain as the others, to three digits
+    soft[5, :2] = 0.996, 0.004  # too little to be printed
+    for node, other, chance in ((6, 1, 0.49), (7, 2, 0.48), (8, 3, 0.47), (9, 4, 0.46)):
+        soft[node, [0, other]] = 1 - chance, chance
+    summary = summarise(graph, labels, soft, verdict="weak")
+    assert repr(summary).startswith(PRINTED)
+    last = summary.clusters[5]
+    assert str(last) == "cluster 5: 1 node (7 %), no edges\n  typical:    f"
+    assert (last.row["cohesion"], last.row["share"], last.row["certainty"]) == (None, 0.066667, 1.0)
+    assert summary.to_frame()["by_chance"][0] == 0.787234
+    soft[7:10] = np.eye(6)[0]
+    assert [doubt.other for doubt in summarise(graph, labels, soft).clusters[0].doubtful] == [1]
+    assert verdict_sentence("clear", 1) == "The clusters are clear."
+
+
 def test_nodes_in_no_cluster_are_counted_apart():
     lonely = sp.block_diag([EDGES.adjacency, sp.csr_array((5, 5))], format="csr")
     x = np.vstack([people().x, np.zeros((5, 9))])
@@ -181,6 +235,7 @@ def test_nodes_in_no_cluster_are_counted_apart():
     assert summary.unplaced == 5 and "405 nodes in 4 clusters, 5 in none." in summary.heading
     assert [cluster.size for cluster in summary.clusters] == np.bincount(CLASSES).tolist()
     assert sum(cluster.share for cluster in summary.clusters) == pytest.approx(1)
+    assert repr(summarise(EDGES, [-1] * N)) == "400 nodes in 0 clusters, 400 in none."
     # Elsewhere is the other clusters, not nodes of which nothing is known.
     kinds, names = people().kinds, people().feature_names
     found = traits_of_clusters(x, kinds, names, labels, K)
@@ -193,6 +248,8 @@ def test_it_prints_and_becomes_a_frame():
     assert lines[0] == "The clusters are clear. 400 nodes in 4 clusters."
     assert lines[2].startswith("cluster 0: ") and "of its edges stay inside" in lines[2]
     assert max(map(len, lines)) <= 100
+    said = summary.clusters[0].pieces["differs by"]
+    assert [text.endswith(" elsewhere)") for text in said] == [True, False]  # is said once
     assert not any(line.lstrip().startswith("%") for line in lines)  # a number and its sign stay together
     frame = summary.to_frame()
     assert (frame.index.name, *frame.columns) == ROW
@@ -200,6 +257,7 @@ def test_it_prints_and_becomes_a_frame():
     assert "dept Legal" in frame["differs_by"][0]
     many = summarise(Graph.from_scipy(EDGES.adjacency), np.arange(N) % 40)
     assert "and 20 more clusters" in repr(many) and len(many.to_frame()) == 40
+    assert "more clusters" not in repr(summarise(EDGES, np.arange(N) % 20))
     with pytest.raises(ParameterError, match="one label per node"):
         summarise(people(), CLASSES[:-1])
 
@@ -220,3 +278,9 @@ def test_it_prints_and_becomes_a_frame():
 )
 def test_numbers_as_people_write_them(inside, elsewhere, said):
     assert str(Trait("x", "median", inside, elsewhere, 1.0)) == f"x {said}"
+
+
+def test_days_are_dates_and_the_nearest_side_says_how_many_digits():
+    assert Trait("x", "date", 0.5, -1.0, 1.0).values == ("1970-01-01", "1969-12-31")
+    assert Trait("x", "date", 1e9, 1.0, 1.0).values == ("1,000,000,000", "1970-01-02")  # beyond the year 9999
+    assert Trait("x", "median", 62_534.0, 62_529.0, 1.0, above=70_000.0).values[0] == "62,534"

@@ -18,6 +18,8 @@ from torch.autograd import gradcheck
 
 from softcut.errors import GraphError
 from softcut.ops import CSR, Dense, Sum, as_operator, block_diagonal, mincut_loss
+from softcut.ops.batching import Layout
+from softcut.ops.operator import Operator
 
 PATH = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
 
@@ -95,6 +97,18 @@ def test_gradcheck_of_normalisation_by_learned_weights():
 
     assert gradcheck(sparse, (weight,))
     assert gradcheck(dense, (weight,))
+
+
+@pytest.mark.parametrize("kind", [Operator, Layout])
+def test_a_kind_that_lacks_a_product_cannot_be_made(kind):
+    needed = {
+        Operator: {"matmul", "degree", "to_dense", "to", "num_rows"},
+        Layout: {"total", "spread", "gram", "matmul"},
+    }[kind]
+    for name in needed:
+        own = type("Own", (kind,), dict.fromkeys(needed - {name}))
+        with pytest.raises(TypeError, match=rf"abstract method '?{name}\b"):
+            own()
 
 
 # Caches.

@@ -129,6 +129,8 @@ def test_variants_have_settings_and_files_of_their_own(data: str, tmp_path: Path
     terms = sum(plain[name] for name in ("task", "cut1", "ortho1", "cut2", "ortho2"))
     assert plain["loss"] == pytest.approx(terms, abs=1e-4)
     assert diagonal["cut2"] != plain["cut2"]
+    curve = read(tmp_path / "table2_curves.json")[0]["accuracy"]  # of this fold alone
+    assert plain["validation_accuracy"] == pytest.approx(curve[plain["best_epoch"] - 1], abs=0.01)
     cells = read(tmp_path / "table2_ablation.json")
     assert {cell["method"] for cell in cells} == {"mincut-nolosses", "mincut-diagonal"}
     assert len(read(tmp_path / "table2.json")) == 1

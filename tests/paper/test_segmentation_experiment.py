@@ -14,10 +14,10 @@ from scipy.io import savemat
 from skimage.segmentation import find_boundaries
 
 from softcut.clustering import GraphClustering, Recipe
+from softcut.colours import cluster_colours
 from softcut.errors import DataError, ParameterError
 from softcut.paper import segmentation, segmentation_figure
 from softcut.paper.segmentation import OverSegmented, labels_of, paper_mincut, settings_of
-from softcut.report.plots import cluster_colours
 from softcut.segment import segmentation_scores
 from softcut.training import replica_seeds
 

@@ -7,23 +7,27 @@ import json
 import re
 from dataclasses import FrozenInstanceError
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
 from helpers.kept import check_kept
+from helpers.refusals import refuses
 from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 from rich.console import Console
 
 from softcut.clustering import GraphClustering, Replica
+from softcut.colours import cluster_colours
 from softcut.datasets import attributed_communities, grid_graph
+from softcut.errors import ParameterError
 from softcut.graph import Graph
 from softcut.metrics import evaluate
 from softcut.metrics.summary import VERDICTS, summarise
 from softcut.report import html_clustering
-from softcut.report.clustering_files import clustering_metrics, verdict_of
+from softcut.report.clustering_files import clustered_part, clustering_metrics, verdict_of, write_segments
 from softcut.report.html_clustering import (
     assignment_view,
     cluster_view,
@@ -46,7 +50,6 @@ from softcut.report.html_page import (
     render_page,
 )
 from softcut.report.html_summary import number_parts, score_table, summary_table, uncertain_table
-from softcut.report.plots import cluster_colours
 from softcut.report.tables import Cell, Table, cell_table, number_table, pivot, to_markdown, to_terminal
 
 EVIL = "</script><script>alert('x')</script><img src=x onerror=alert(1)>"
@@ -122,6 +125,8 @@ def test_recorded_cells_one_below_the_other_and_by_data_set():
         *["| cora | sc | nmi | 0.2 ± 0.0 | 10 | 0.2 ± 0.0 | 2.0 |"] * 2,
         *("", "cora is a fresh draw."),
     ]
+    table = cell_table([told])
+    assert table.heads == 3 and "0.200 ± 0.010 | 10 | 0.250 ± 0.040" in to_markdown(table)
     row = number_table(["a"] * 7, [["x", 1234567, 0.123456, 62_534.5, None, True, False]]).rows[0]
     shown = [cell if isinstance(cell, str) else cell.text for cell in row]
     assert shown == ["x", "1,234,567", "0.1235", "62,530", "-", "yes", "no"]
@@ -144,6 +149,23 @@ def test_pictures_are_made_small(tmp_path, width):
     with Image.open(io.BytesIO(data)) as image:
         assert image.width <= min(width, 1500)
         assert image.width / image.height == pytest.approx(6, rel=0.02)
+
+
+def test_a_picture_is_as_wide_as_its_bytes_allow(tmp_path):
+    def inlined(shape, most):
+        noise = np.random.default_rng(0).integers(0, 255, (*shape, 3), dtype=np.uint8)
+        Image.fromarray(noise).save(tmp_path / "a.png")
+        source = picture_of(tmp_path / "a.png", "noise", most_bytes=most).source
+        return base64.b64decode(source.partition(",")[2])
+
+    data, widths = inlined((10, 1600), 10**6), []
+    assert len(Image.open(io.BytesIO(data)).getcolors()) == 128
+    for _ in range(9):  # one byte less each time than it takes
+        assert inlined((10, 1600), len(data)) == data
+        widths.append(Image.open(io.BytesIO(data)).width)
+        data = inlined((10, 1600), len(data) - 1)
+    assert list(dict.fromkeys(widths)) == [1500, 1200, 900, 600, 300]
+    assert Image.open(io.BytesIO(inlined((4000, 20), 0))).size == (15, 3000)  # ten times as high at most
 
 
 @pytest.fixture(scope="module")
@@ -252,6 +274,7 @@ def test_small_tables_to_the_number():
     ]
     assert [cell.swatch for cell in table.rows[1][1::2]] == [cluster_colours(3)[2], cluster_colours(3)[1]]
     assert "one cluster" in uncertain_table(graph, np.ones((9, 1))).markdown
+    assert len(uncertain_table(graph, np.eye(2)[labels]).rows) == 9
     alone = Graph.from_scipy(sp.csr_array((4, 4)), x=np.eye(4))
     assert texts(summary_table(summarise(alone, [0, 0, 1, 1])))[0][2] == "no edges"
 
@@ -294,6 +317,7 @@ def test_what_was_found_comes_first_and_how_comes_last(case):
     assert places == sorted(places)
     assert "converged" not in page
     assert score_table({"structure": 62_534.0}).rows[0][1].text == "62,530"
+    assert [len(score_table({"nodes_without_cluster": count}).rows) for count in (0, 1)] == [0, 1]
 
 
 def test_names_from_a_users_file_are_shown_as_text(case):
@@ -310,6 +334,25 @@ def test_names_from_a_users_file_are_shown_as_text(case):
     assert re.search(r"&lt;/script&gt;&lt;b&gt;\d+ \d+ % \(", page)  # what sets a cluster apart
     assert "\\u003cscript\\u003ealert(" in page  # the data of the view
     assert "Training" not in page  # there was none
+
+
+def test_nodes_in_no_cluster_are_left_out_of_pages_unless_all_are(case):
+    graph, soft = case
+    for none in (0, 10, 90):
+        part, own = clustered_part(graph, soft, np.where(np.arange(90) < none, -1, 0))
+        assert part.num_nodes == len(own) == (80 if none == 10 else 90)
+
+
+def test_a_picture_of_labels_holds_every_number(tmp_path):
+    def segmented(count):
+        labels, seen = np.array([[0, count - 1]]), np.zeros((1, 2, 3), np.uint8)
+        return SimpleNamespace(n_segments=count, labels=labels, overlay=lambda: seen)
+
+    for count, kind in ((256, "uint8"), (257, "uint16"), (2**16, "uint16")):
+        write_segments(tmp_path, segmented(count))
+        pixels = np.asarray(Image.open(tmp_path / "labels.png"))
+        assert (pixels.tolist(), pixels.dtype.name) == ([[0, count - 1]], kind)
+    refuses(ParameterError, "at most 65,536", write_segments, tmp_path, segmented(2**16 + 1))
 
 
 @pytest.mark.parametrize("verdict", VERDICTS)

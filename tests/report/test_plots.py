@@ -9,13 +9,15 @@ import pytest
 import scipy.sparse as sp
 from helpers.kept import check_kept
 from matplotlib.colors import to_hex, to_rgb
+from PIL import Image
 
+from softcut.colours import cluster_colours
 from softcut.datasets import attributed_communities, grid_graph
 from softcut.errors import ParameterError
 from softcut.graph import Graph
+from softcut.metrics.summary import summarise
 from softcut.report import demo, plots
 from softcut.report.plots import (
-    cluster_colours,
     cluster_marks,
     draw_adjacency,
     draw_groups,
@@ -53,10 +55,10 @@ def test_twenty_colours_can_be_told_apart(eyes):
 
 
 def test_a_few_clusters_have_the_first_colours():
-    styles = line_styles([str(i) for i in range(22)])
-    chosen = [styles[i] for i in ("0", "6", "7", "14", "21")]
-    assert [style["colour"] for style in chosen] == [cluster_colours(7)[i] for i in (0, 6, 0, 0, 0)]
-    assert [style["dash"] for style in chosen] == ["none", "none", "7 3", "2 3", "none"]
+    styles = line_styles([str(i) for i in range(43)])
+    chosen = [styles[i] for i in ("0", "6", "7", "14", "21", "42")]
+    assert [style["colour"] for style in chosen] == [cluster_colours(7)[i] for i in (0, 6, 0, 0, 0, 0)]
+    assert [style["dash"] for style in chosen] == ["none", "none", "7 3", "2 3", "none", "none"]
     assert cluster_colours(25)[:7] == cluster_colours(7)
     assert cluster_colours(25)[20] == cluster_colours(1)[0]
 
@@ -180,9 +182,10 @@ def test_a_picture_of_any_graph(tmp_path, nodes, features):
     graph = attributed_communities(max(nodes, 3), 3, average_degree=2, seed=0).subgraph(np.arange(nodes))
     graph = graph if features else graph.with_features(None)
     path = plot_clustering(tmp_path / "a.png", graph, graph.y)
-    assert path.read_bytes()[:4] == b"\x89PNG"
+    with Image.open(path) as image:
+        assert (image.format, image.size) == ("PNG", (2080, 702))  # 16 x 5.4 inches
     empty = Graph.from_edges(np.zeros((2, 0), dtype=int), num_nodes=nodes)
-    assert plot_clustering(tmp_path / "b.png", empty, graph.y).exists()
+    assert plot_clustering(tmp_path / "b.pdf", empty, graph.y).read_bytes()[:4] == b"%PDF"
 
 
 @pytest.mark.parametrize("names", [["$a_{", "$b$", "c$$"], ["日本", "б", "a\nb"]])
@@ -282,6 +285,10 @@ def test_the_legend_names_sizes_and_cuts(figures):
     assert colours == cluster_colours(3)[::2]
     assert figures[0].axes[0].get_xlabel() == "layout: neighbours attract each other"
     assert long[19:] == ["19: 1 node, 100 % cut", "and 10 more"]
+    labels = np.arange(60) // 30
+    graph = grid_graph(6, 10).with_features(np.eye(2)[labels], feature_names=["$" + "h" * 40, "other"])
+    first, _ = (mark.get_label() for mark in cluster_marks(graph, labels, summarise(graph, labels)))
+    assert first.splitlines()[1] == r"\$" + "h" * 34 + "…"
 
 
 @pytest.mark.parametrize("nodes", [300, 3000])
@@ -373,6 +380,8 @@ def test_nodes_without_a_cluster_are_not_drawn(tmp_path):
             plots, "draw_groups", lambda ax, graph, labels, title: drawn_graphs.append((graph, labels))
         )
         plots.plot_clustering(tmp_path / "p.png", graph, np.array([0, 0, 1, 1, -1, -1]))
-    ((part, shown),) = drawn_graphs
+        plots.plot_clustering(tmp_path / "p.png", graph, np.array([-1] * 6))
+    (part, shown), (_, all_of_it) = drawn_graphs
     assert part.num_nodes == 4
     assert shown.tolist() == [0, 0, 1, 1]
+    assert all_of_it.tolist() == [0] * 6  # where none has a cluster, all are shown as one

@@ -148,10 +148,18 @@ def test_buffers_belong_to_their_replicas():
         def forward(self, x):
             return self.scale * x + self.shift
 
-    own = [Split(np.arange(2), np.arange(2, 4), np.arange(4, 6))] * 2
-    models, x, y = [Shifted(0.0), Shifted(3.0)], torch.arange(6.0), torch.zeros(2, 6)
-    task = DenseBatchTask(models, [x], y, own, lambda output, target: {"miss": output - target}, [0, 1])
-    assert task.evaluate("test")["miss"].tolist() == [4.5, 7.5]
+    own = [Split(np.arange(33), np.arange(2, 4), np.arange(1025))] * 2
+    models, x, y = [Shifted(0.0), Shifted(3.0)], torch.arange(1025.0), torch.zeros(2, 1025)
+    at_once = []
+
+    def miss(output, target):
+        at_once.append(len(output))
+        return {"miss": output - target}
+
+    task = DenseBatchTask(models, [x], y, own, miss, [0, 1])
+    assert task.steps == 2  # of 32 examples
+    assert task.evaluate("test")["miss"].tolist() == [512, 515]
+    assert at_once == [1024, 1]
     task.select(torch.tensor([1]))
     task.parameters = {"scale": torch.ones(1)}
     assert task.evaluate("validation")["miss"].tolist() == [5.5]
