@@ -14,6 +14,7 @@ from softcut.clustering.edges import edge_clusters, numbers_of_merges, shares
 from softcut.clustering.model import LearnedModel, PlacedModel, signature, spread
 from softcut.clustering.networks import (
     Networks,
+    Start,
     agreement,
     evidence_weights,
     make_batches,
@@ -161,13 +162,21 @@ def _from_networks(graph: Graph, rule: str, task: FitTask) -> Fitted:
         every = edge_clusters(prepared.adjacency, task.numbers, seed, recipe, quick=True)
         edge_labels = {k: labels[:, 0] for k, labels in every.items()}
     few = replace(recipe, networks=min(recipe.trial_networks, max(2, recipe.networks)))
-    quick = replace(few, iterations=min(recipe.trial_iterations, recipe.iterations), start_restarts=1)
+    quick = replace(few, iterations=min(recipe.trial_iterations, recipe.iterations))
+    starts: dict[int, Start] = {}
 
     def judged(k: int, trial: Recipe) -> Candidate:
         """What speaks for K, from a few networks; what they note is not told."""
         task.comparing(k)
         networks = train_networks(
-            prepared, k, trial, seed, lambda note: None, batches=batches, edge_labels=edge_labels.get(k)
+            prepared,
+            k,
+            trial,
+            seed,
+            lambda note: None,
+            batches=batches,
+            edge_labels=edge_labels.get(k),
+            starts=starts,
         )
         full = networks.full  # networks that lost clusters agree easily: they do not count
         if len(full) < 2:

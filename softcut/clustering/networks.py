@@ -108,15 +108,21 @@ def train_networks(
     batches: Batches | None = None,
     trainer: Trainer | None = None,
     edge_labels: Tensor | None = None,
+    starts: dict[int, Start] | None = None,
 ) -> Networks:
     """Train networks with K clusters, from their starts.
 
     A step trains on some parts of the graph (`batches`) or on all of it; a `trainer` takes the place of both.
-    `edge_labels` are clusters of the edges that some networks begin from, where they are known already.
+    `edge_labels` are clusters of the edges that some networks begin from, where they are known already; `starts` are
+    those of other trainings with as many networks, by K, and gets this one's.
     """
     count = _affordable(prepared, k, recipe, tell, batches)
     scales = _scales(len(recipe.distances), count)
-    start = _starts(prepared, scales, k, recipe, seed, edge_labels) if recipe.start == "clusters" else None
+    start = None if starts is None else starts.get(k)
+    if start is None and recipe.start == "clusters":
+        start = _starts(prepared, scales, k, recipe, seed, edge_labels)
+    if starts is not None and start is not None:
+        starts[k] = start
     inputs, op, dtype = prepared.encoded.inputs, prepared.encoded.op, prepared.encoded.x.dtype
     seeds = replica_seeds(seed, count)
     net = ReplicaNet(inputs.in_channels, k, seeds, recipe.hidden, inputs.terms, scales=scales, dtype=dtype)
