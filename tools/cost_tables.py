@@ -36,6 +36,54 @@ def _tiny(value: float) -> str:
     return f"{digits}e{int(exponent)}"
 
 
+# What is measured by benchmarks/everyday.py, as readers know it, and the share of the earlier time that was asked for.
+_EVERYDAY = {
+    "fits, 300, cpu": ("fit, 300 nodes", 0.2),
+    "fits, cora, cpu": ("fit, Cora", 0.15),
+    "fits, photo, cpu": ("fit, Photo", 0.2),
+    "fits, 10000, cpu": ("fit, 10,000 nodes", 0.2),
+    "fits, 100000, cpu": ("fit, 100,000 nodes", 0.5),
+    "million, softcut cluster, 1000000 nodes, cpu": ("`softcut cluster`, 1,000,000 nodes", 0.5),
+    "classify, PROTEINS, cpu": ("`GraphClassification`, PROTEINS", 0.33),
+    "command, softcut cluster friends.csv, cpu": ("`softcut cluster`, 60 nodes", None),
+    "command, softcut --help, cpu": ("`softcut --help`", None),
+    "command, softcut cluster --wrong, cpu": ("`softcut cluster --wrong`", None),
+    "command, imports after torch, cpu": ("import after torch", None),
+}
+
+
+def everyday(out: Path) -> str:
+    """Time and memory of everyday calls as shares of those of an earlier commit, and how good the result is."""
+    rows, cells = read_json(out, "everyday")["rows"], []
+    for key, (title, asked) in _EVERYDAY.items():
+        if key not in rows:
+            continue
+        row = rows[key]
+        ratio, here, other = row["ratio"], row["here"], row["other"]
+        score = next((name for name in ("nmi", "accuracy") if name in here), None)
+        quality = "" if score is None else f"{here[score]:.3f} ({other[score]:.3f})"
+        memory = f"{ratio['peak_mib']:.2f}" if "peak_mib" in ratio else ""
+        share = f"{ratio['seconds']:.2f}"
+        cells.append([title, share, "" if asked is None else f"{asked:g}", memory, quality, str(row["runs"])])
+    return markdown_table(["what", "time", "asked", "memory", "NMI or accuracy (then)", "runs"], cells)
+
+
+def everyday_peers(out: Path) -> str:
+    """Seconds of other methods as shares of a default fit's, and NMI, on the same graphs."""
+    rows, cells = read_json(out, "everyday")["rows"], []
+    for key, row in rows.items():
+        kind, graph, *peer = key.removesuffix(", cpu").split(", ")
+        if kind != "peers" or f"fits, {graph}, cpu" not in rows:
+            continue
+        fit, own = rows[f"fits, {graph}, cpu"]["here"], row["here"]
+        title = f"{int(graph):,} nodes" if graph.isdigit() else DATA_TITLES[graph]
+        share, clusters = f"{own['seconds'] / fit['seconds']:.2f}", str(round(own["clusters"]))
+        cells.append([title, peer[0], share, f"{own['nmi']:.3f}", f"{fit['nmi']:.3f}", clusters])
+    return markdown_table(
+        ["graph", "peer", "its time / softcut's", "its NMI", "softcut's NMI", "its clusters"], cells
+    )
+
+
 def benchmarks(out: Path) -> str:
     """Speed and memory against peers, with the range over rounds and what was asked for."""
     measured = {b["kind"]: b for b in read_json(out, "benchmarks")["benchmarks"]}
@@ -184,6 +232,8 @@ def billion(out: Path) -> str:
 
 COST_TABLES: dict[str, Callable[[Path], str]] = {
     "benchmarks": benchmarks,
+    "everyday": everyday,
+    "everyday-peers": everyday_peers,
     "pooling-memory": pooling_memory,
     "reconstruction": reconstruction,
     "mutants": mutants,

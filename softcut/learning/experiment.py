@@ -86,7 +86,7 @@ def folds_at_once(
     """
     if torch.device(device).type != "cpu":
         return None
-    return max(1, int(_CPU_ENTRIES // numbers_of_step(graphs, settings)))
+    return max(1, int(8 * _CPU_ENTRIES // numbers_of_step(graphs, settings)))
 
 
 def numbers_of_step(graphs: GraphCollection, settings: ClassifierSettings) -> float:
