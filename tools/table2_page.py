@@ -214,7 +214,7 @@ def _missing_lines(gone: Sequence[tuple[str, str, int]]) -> str:
 def draw_curves(curves: Sequence[Mapping[str, Any]], path: str | Path) -> Path:
     """Validation loss and accuracy by epoch, one column per data set, one line per method."""
     from softcut.colours import cluster_colours
-from softcut.report.plots import figure, save_figure
+    from softcut.report.plots import figure, save_figure
 
     chosen = longest_curves(curves)
     known = {dataset for dataset, _ in chosen}

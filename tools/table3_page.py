@@ -135,7 +135,7 @@ def page_text(out: str | Path) -> str:
 def draw_curves(curves: Sequence[Mapping[str, Any]], path: str | Path) -> Path:
     """Validation MSE by epoch, one panel per property, one line per method; dotted: the paper's test MSE."""
     from softcut.colours import cluster_colours
-from softcut.report.plots import figure, save_figure
+    from softcut.report.plots import figure, save_figure
 
     chosen = longest_curves(curves)
     names = [name for name in PROPERTIES if any(key[0] == name for key in chosen)]
