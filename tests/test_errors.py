@@ -43,8 +43,6 @@ WITHOUT_ARGUMENT = (
     "cli/",
     "paper/commands.py",
     "serve/jobs.py",
-    "nn/",
-    "learning/",
 )
 
 

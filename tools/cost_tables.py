@@ -239,5 +239,8 @@ COST_TABLES: dict[str, Callable[[Path], str]] = {
     "mutants": mutants,
     "distributed-quality": distributed_quality,
     "billion": billion,
+    "segmentation-test": lambda out: to_markdown(
+        segmentation.table(read_cells(out / "segmentation_test.json"))
+    ),
     "segmentation": lambda out: to_markdown(segmentation.table(read_cells(out / "segmentation.json"))),
 }

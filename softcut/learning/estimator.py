@@ -153,7 +153,9 @@ class GraphClassification(ClassifierMixin, BaseEstimator):
         with threads_for(self.n_init * numbers_of_step(collection, settings), device):
             result = Loop(task, loop).run(tell if callbacks else None)
         if result.best_iteration is None or result.best_loss is None:
-            raise ParameterError("training was stopped before its first epoch: there is nothing to keep.")
+            raise ParameterError(
+                "training was stopped before its first epoch: there is nothing to keep.", argument="callbacks"
+            )
         self.classes_, self._seed = names, seed
         self.interrupted_ = result.interrupted
         self.metadata_: dict[str, Any] = {}

@@ -47,7 +47,9 @@ class ClassifierSettings:
 
     def __post_init__(self) -> None:
         if self.stop_on not in _STOP_ON:
-            raise ParameterError(f"stop_on must be one of {', '.join(_STOP_ON)}, not {self.stop_on!r}.")
+            raise ParameterError(
+                f"stop_on must be one of {', '.join(_STOP_ON)}, not {self.stop_on!r}.", argument="stop_on"
+            )
         check_numbers(self, ("batch", "lr", "epochs", "patience", "hidden", "levels"), ("l2",))
 
 
@@ -105,7 +107,9 @@ def build_models(
 ) -> list[GraphClassifier]:
     """One model per seed, with the weights that this seed draws."""
     if method not in METHODS:
-        raise ParameterError(f"method must be one of {', '.join(METHODS)}, not {method!r}.")
+        raise ParameterError(
+            f"method must be one of {', '.join(METHODS)}, not {method!r}.", argument="method"
+        )
     options: dict[str, Any] = {"levels": settings.levels, "hidden": settings.hidden, "pool": METHODS[method]}
     options |= {"k": tuple(k), "pool_args": settings.pool_args}
     models = []

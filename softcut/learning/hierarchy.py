@@ -92,7 +92,9 @@ def _read_level(file: Any, number: int) -> Level:
 def coarsen_collection(graphs: GraphCollection, method: str, levels: int = 2) -> Hierarchy:
     """Coarsen every graph of a collection `levels` times, each as it would be alone; `method`: "graclus" or "ndp"."""
     if method not in HIERARCHIES:
-        raise ParameterError(f"method must be one of {', '.join(HIERARCHIES)}, not {method!r}.")
+        raise ParameterError(
+            f"method must be one of {', '.join(HIERARCHIES)}, not {method!r}.", argument="method"
+        )
     coarsening = Graclus(seed=0) if method == "graclus" else NodeDecimation(seed=0)
     adjacency = clean(graphs.adjacency(), symmetric=True)
     return Hierarchy(method, tuple(hierarchy(coarsening, adjacency, levels, graphs.ptr)))
@@ -149,7 +151,7 @@ class HierarchyStore:
         order = np.argsort(cluster, kind="stable")
         sizes = np.bincount(cluster, minlength=int(level.ptr[-1]))
         if sizes.max(initial=0) > 2 or sizes.min(initial=1) < 1:
-            raise ParameterError("clusters must hold one or two nodes.")
+            raise ParameterError("clusters must hold one or two nodes.", argument="clusters")
         first = np.cumsum(sizes) - sizes
         table = np.column_stack([order[first], order[first + sizes - 1]]) - fine_of_coarse[:, None]
         column = np.zeros(len(cluster) + 1, np.int8)

@@ -204,7 +204,9 @@ class MaskedScorePool(nn.Module):
     def __init__(self, inner: ScorePool) -> None:
         super().__init__()
         if inner.min_score is not None or inner.multiplier != 1:
-            raise ParameterError("min_score and multiplier must be left as they are for replicas.")
+            raise ParameterError(
+                "min_score and multiplier must be left as they are for replicas.", argument="min_score"
+            )
         self.inner = inner
 
     def forward(self, x: Tensor, op: Operator, selection: Selection | None = None) -> PoolOutput:
@@ -237,7 +239,9 @@ class MaskedScorePool(nn.Module):
         elif isinstance(op, CSR):
             adj = CSR(op.pattern, op.val, scale=scale, layout=pooled, symmetric=op.symmetric)
         else:
-            raise ParameterError(f"adj must be a sparse operator here, got {type(op).__name__}.")
+            raise ParameterError(
+                f"adj must be a sparse operator here, got {type(op).__name__}.", argument="adj"
+            )
         return PoolOutput(x=chosen.reduce(x), adj=adj, selection=chosen, mask=kept)
 
 
@@ -257,7 +261,7 @@ def replica_net(
     :class:`~softcut.graph.GraphCollection`), and the first layers look their weights up.
     """
     if not models:
-        raise ParameterError("models must hold at least one model.")
+        raise ParameterError("models must hold at least one model.", argument="models")
     net = copy.deepcopy(models[0])
     if one_hot:
         _read_numbers(net, models, one_hot, columns)
@@ -278,7 +282,9 @@ def _read_numbers(
         return
     pool = net.pools[0]
     if not isinstance(pool, DiffPool) or not isinstance(pool.scores, GCNConv) or pool.embed is None:
-        raise ParameterError("assignment must be 'gcn' for replicas of DiffPool on one-hot features.")
+        raise ParameterError(
+            "assignment must be 'gcn' for replicas of DiffPool on one-hot features.", argument="assignment"
+        )
     pool.in_channels = pool.in_channels if columns is None else columns
     firsts: list[Any] = [model.pools[0] for model in models]
     pool.scores = OneHotGCNConv([first.scores for first in firsts], one_hot)
@@ -296,7 +302,8 @@ def _swap(net: nn.Module, models: Sequence[nn.Module]) -> None:
             setattr(net, name, made(others))
         elif list(child.parameters(recurse=False)):
             raise ParameterError(
-                f"{type(child).__name__} holds weights of its own and has no form for replicas."
+                f"{type(child).__name__} holds weights of its own and has no form for replicas.",
+                argument="models",
             )
         else:
             _swap(child, others)

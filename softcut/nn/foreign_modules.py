@@ -31,10 +31,12 @@ def make_module(
         given = named[given]
     if isinstance(given, str) or not callable(given):
         either = f"one of {', '.join(named)}, " if named else ""
-        raise ParameterError(f"{name} must be {either}a module or its class, got {given!r}.")
+        raise ParameterError(f"{name} must be {either}a module or its class, got {given!r}.", argument=name)
     made = given if isinstance(given, nn.Module) else given(in_channels, out_channels)
     if not isinstance(made, nn.Module):
-        raise ParameterError(f"{name} must be or make a torch.nn.Module, got {type(made).__name__}.")
+        raise ParameterError(
+            f"{name} must be or make a torch.nn.Module, got {type(made).__name__}.", argument=name
+        )
     return made, _how_to_call(made)
 
 
@@ -67,7 +69,8 @@ def call_on_graph(
         if not isinstance(op, Dense):
             raise ParameterError(
                 f"{type(module).__name__} needs a dense adjacency [B, N, N], but adj is sparse; use its form that "
-                "takes edge_index."
+                "takes edge_index.",
+                argument="adj",
             )
         out = zero_padding(module(x, op.data.to(x.dtype), op.mask), op.mask)
     elif isinstance(op, Dense):  # edge_index: nodes one after another and back
@@ -96,7 +99,7 @@ def _check_channels(out: Any, x: Tensor, channels: int | None, name: str) -> Ten
             return out
     got = list(out.shape) if isinstance(out, Tensor) else type(out).__name__
     shape = ", ".join(map(str, [*rows, "any" if channels is None else channels]))
-    raise ParameterError(f"{name} must return a tensor of shape [{shape}], got {got}.")
+    raise ParameterError(f"{name} must return a tensor of shape [{shape}], got {got}.", argument=name)
 
 
 def reset(module: nn.Module) -> None:

@@ -22,16 +22,16 @@ from softcut.ops.numerics import check_tensor, inverse_sqrt, zero_padding
 def check_size(value: Any, name: str, least: int = 1) -> int:
     """A whole number that is large enough, as an ``int``; NumPy's are accepted."""
     if isinstance(value, bool) or not isinstance(value, Integral):
-        raise ParameterError(f"{name} must be a whole number, got {value!r}.")
+        raise ParameterError(f"{name} must be a whole number, got {value!r}.", argument=name)
     if value < least:
-        raise ParameterError(f"{name} must be at least {least}, got {value}.")
+        raise ParameterError(f"{name} must be at least {least}, got {value}.", argument=name)
     return int(value)
 
 
 def check_number(value: Any, name: str) -> float:
     """A finite number, as a ``float``."""
     if isinstance(value, bool) or not isinstance(value, Real) or not math.isfinite(value):
-        raise ParameterError(f"{name} must be a finite number, got {value!r}.")
+        raise ParameterError(f"{name} must be a finite number, got {value!r}.", argument=name)
     return float(value)
 
 
@@ -133,7 +133,9 @@ class MLP(nn.Module):
         super().__init__()
         sizes = [] if hidden is None else list(hidden) if isinstance(hidden, Sequence) else [hidden]
         if any(isinstance(size, bool) or not isinstance(size, Integral) or size < 1 for size in sizes):
-            raise ParameterError(f"hidden must hold sizes of at least 1 (or be None), got {hidden!r}.")
+            raise ParameterError(
+                f"hidden must hold sizes of at least 1 (or be None), got {hidden!r}.", argument="hidden"
+            )
         first, last = check_size(in_channels, "in_channels"), check_size(out_channels, "out_channels")
         widths = [first, *map(int, sizes), last]
         self.layers = nn.ModuleList(nn.Linear(a, b) for a, b in itertools.pairwise(widths))

@@ -57,7 +57,9 @@ def sized_pool(
             given.setdefault("ratio", ratio)
     elif "k" in valid:
         if k is None and "k" not in given:
-            raise ParameterError(f"k must be given for {name!r}: the number of clusters at each level.")
+            raise ParameterError(
+                f"k must be given for {name!r}: the number of clusters at each level.", argument="k"
+            )
         given.setdefault("k", k)
     elif "levels" in valid:
         given.setdefault("levels", max(1, round(-math.log2(ratio))))
@@ -97,7 +99,9 @@ class NodeClusterer(nn.Module):
     ) -> None:
         super().__init__()
         if pool not in CLUSTERERS:
-            raise ParameterError(f"pool must be one of {', '.join(CLUSTERERS)}, got {pool!r}.")
+            raise ParameterError(
+                f"pool must be one of {', '.join(CLUSTERERS)}, got {pool!r}.", argument="pool"
+            )
         widths = [in_channels, *[hidden] * layers]
         self.convs = nn.ModuleList(SkipConv(a, b, act) for a, b in itertools.pairwise(widths))
         self.pool = sized_pool(pool, widths[-1], k, 0.5, pool_args)
@@ -166,7 +170,9 @@ class GraphClassifier(nn.Module):
         super().__init__()
         sizes = [k] * levels if k is None or isinstance(k, int) else list(k)
         if len(sizes) != levels:
-            raise ParameterError(f"k must have one value for each of the {levels} poolers, got {len(sizes)}.")
+            raise ParameterError(
+                f"k must have one value for each of the {levels} poolers, got {len(sizes)}.", argument="k"
+            )
         options = dict(pool_args or {})
         if "hidden" in pool_options(pool):
             options.setdefault("hidden", 16)
@@ -213,7 +219,9 @@ class GraphClassifier(nn.Module):
         """Predictions and pooled graphs, without the mean of the losses."""
         x, op = graph_input(x, adj, edge_weight, batch, mask)
         if selections is not None and len(selections) != len(self.pools):
-            raise ParameterError(f"selections must have one for each of the {len(self.pools)} poolers.")
+            raise ParameterError(
+                f"selections must have one for each of the {len(self.pools)} poolers.", argument="selections"
+            )
         pooled: list[PoolOutput] = []
         for level, pool in enumerate(self.pools):
             if not self.embeds:

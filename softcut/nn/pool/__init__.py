@@ -34,7 +34,9 @@ def pool_options(name: str) -> dict[str, inspect.Parameter]:
     if name not in POOLS:
         near = difflib.get_close_matches(str(name).lower(), POOLS, n=1)
         hint = f" Did you mean {near[0]!r}?" if near else ""
-        raise ParameterError(f"unknown pooler {name!r}: choose one of {', '.join(POOLS)}.{hint}")
+        raise ParameterError(
+            f"unknown pooler {name!r}: choose one of {', '.join(POOLS)}.{hint}", argument="name"
+        )
     if POOLS[name].__init__ is Pool.__init__:  # takes nothing of its own
         return {}
     return dict(inspect.signature(POOLS[name]).parameters)
@@ -64,13 +66,14 @@ def get_pool(name: str, in_channels: int | None = None, **options: Any) -> Pool:
     if unknown:
         takes = ", ".join(v for v in valid if v != "in_channels") or "none"
         raise ParameterError(
-            f"{name!r} does not take {', '.join(map(repr, unknown))}; its options are: {takes}."
+            f"{name!r} does not take {', '.join(map(repr, unknown))}; its options are: {takes}.",
+            argument=unknown[0],
         )
     if "in_channels" in valid:
         if in_channels is None:
-            raise ParameterError(f"in_channels must be given for {name!r}.")
+            raise ParameterError(f"in_channels must be given for {name!r}.", argument="in_channels")
         options["in_channels"] = in_channels
     absent = [k for k, p in valid.items() if p.default is p.empty and k not in options]
     if absent:
-        raise ParameterError(f"{name!r} needs {', '.join(absent)}.")
+        raise ParameterError(f"{name!r} needs {', '.join(absent)}.", argument=absent[0])
     return POOLS[name](**options)

@@ -186,7 +186,8 @@ class Pool(nn.Module, ABC):
         else:
             raise ParameterError(
                 f"selection must be a Selection, such as out.selection of another call, got "
-                f"{type(selection).__name__}; softcut.nn.mincut_pool and diff_pool take a matrix S."
+                f"{type(selection).__name__}; softcut.nn.mincut_pool and diff_pool take a matrix S.",
+                argument="selection",
             )
         out = self.pool(x, op, selection)
         out.dense = dense
@@ -208,7 +209,8 @@ class Pool(nn.Module, ABC):
         """Pooled features back to the nodes they came from (`pinv`: by the pseudo-inverse)."""
         if not isinstance(selection, Selection):
             raise ParameterError(
-                f"selection must be out.selection of the call that pooled, got {type(selection).__name__}."
+                f"selection must be out.selection of the call that pooled, got {type(selection).__name__}.",
+                argument="selection",
             )
         return selection.lift(x_pool, pinv)
 
@@ -253,7 +255,10 @@ class DensePool(Pool):
 
     def pool(self, x: Tensor, op: Operator, selection: Selection) -> PoolOutput:
         if not isinstance(selection, DenseSelection):
-            raise ParameterError(f"selection must be a DenseSelection here, got {type(selection).__name__}.")
+            raise ParameterError(
+                f"selection must be a DenseSelection here, got {type(selection).__name__}.",
+                argument="selection",
+            )
         s = selection.s
         op.check_rows(s, "selection.s")
         features = self.features(x, op)
@@ -282,7 +287,8 @@ class DensePool(Pool):
         if can_be_read(s) and bool((s < 0).any()):
             raise ParameterError(
                 f"s must hold assignments, which are not negative, got {s.min().item():g}; apply a softmax to scores "
-                "first."
+                "first.",
+                argument="s",
             )
         return self.pool(x, op, DenseSelection(s, op.layout))
 
@@ -315,7 +321,9 @@ def check_clusters(k: int, temperature: float = 1.0) -> tuple[int, float]:
     k = check_size(k, "k")
     # inf is refused as well: all clusters would be the same.
     if isinstance(temperature, bool) or not isinstance(temperature, Real) or not 0 < temperature < math.inf:
-        raise ParameterError(f"temperature must be positive and finite, got {temperature!r}.")
+        raise ParameterError(
+            f"temperature must be positive and finite, got {temperature!r}.", argument="temperature"
+        )
     return k, float(temperature)
 
 

@@ -31,7 +31,10 @@ class LinkPool(DensePool):
     def __init__(self, link_scale: str) -> None:
         super().__init__()
         if link_scale not in LINK_SCALES:
-            raise ParameterError(f"link_scale must be one of {', '.join(LINK_SCALES)}, got {link_scale!r}.")
+            raise ParameterError(
+                f"link_scale must be one of {', '.join(LINK_SCALES)}, got {link_scale!r}.",
+                argument="link_scale",
+            )
         self.link_scale = link_scale
 
     def operator(self, op: Operator) -> Operator:

@@ -40,10 +40,11 @@ class ObjectivePool(DensePool):
     def choose(self, objective: str, normalise: bool, count_words: bool) -> None:
         get_objective(objective)
         if not isinstance(normalise, bool):
-            raise ParameterError(f"normalise must be True or False, got {normalise!r}.")
+            raise ParameterError(f"normalise must be True or False, got {normalise!r}.", argument="normalise")
         if count_words and objective != "evidence":
             raise ParameterError(
-                f"count_words is an option of objective='evidence' and has no effect with {objective!r}."
+                f"count_words is an option of objective='evidence' and has no effect with {objective!r}.",
+                argument="count_words",
             )
         self.objective, self.normalise, self.count_words = objective, normalise, bool(count_words)
 
@@ -51,7 +52,8 @@ class ObjectivePool(DensePool):
         if self.count_words and can_be_read(x) and bool((x < 0).any()):
             raise ParameterError(
                 f"x must hold counts, which are not negative, for count_words=True, got {x.min().item():g}; "
-                "leave count_words out to count the edges alone."
+                "leave count_words out to count the edges alone.",
+                argument="x",
             )
         return x
 

@@ -59,7 +59,9 @@ class CoarsenedData(Data):
     def selection(self, level: int = 0) -> Selection:
         """The selection of one level, for this graph or for a batch of them."""
         if not 0 <= level < self.num_levels:
-            raise ParameterError(f"level must be between 0 and {self.num_levels - 1}, got {level}.")
+            raise ParameterError(
+                f"level must be between 0 and {self.num_levels - 1}, got {level}.", argument="level"
+            )
         counts: Tensor = self[f"nodes_coarse_{level}"]
         total = int(counts.sum())
         batched = getattr(self, "ptr", None) is not None
@@ -107,11 +109,13 @@ class PreCoarsen(BaseTransform):
             methods = list(method)
             if levels not in (None, len(methods)):
                 raise ParameterError(
-                    f"levels must be {len(methods)}, the number of methods, or None, got {levels!r}."
+                    f"levels must be {len(methods)}, the number of methods, or None, got {levels!r}.",
+                    argument="levels",
                 )
         if not methods or any(name not in ("graclus", "ndp") for name in methods):
             raise ParameterError(
-                f"method must be one of graclus, ndp, or a sequence of them, got {method!r}."
+                f"method must be one of graclus, ndp, or a sequence of them, got {method!r}.",
+                argument="method",
             )
         pools: dict[str, Any] = {}
         for name in sorted(set(methods)):
@@ -125,7 +129,7 @@ class PreCoarsen(BaseTransform):
     def forward(self, data: Data) -> CoarsenedData:
         n = data.num_nodes
         if n is None or data.edge_index is None:
-            raise ParameterError("data must have edge_index and num_nodes (or x).")
+            raise ParameterError("data must have edge_index and num_nodes (or x).", argument="data")
         row, col = data.edge_index.cpu().numpy()
         weight, attributes = data.get("edge_weight"), data.get("edge_attr")
         if weight is None and attributes is not None and attributes.numel() == len(row):

@@ -151,14 +151,17 @@ class ScorePool(Pool):
         if min_score is not None:
             min_score = check_number(min_score, "min_score")
             if k is not None:
-                raise ParameterError("k must be None where min_score decides which nodes stay.")
+                raise ParameterError("k must be None where min_score decides which nodes stay.", argument="k")
         is_share = isinstance(ratio, Real) and not isinstance(ratio, bool) and 0 < float(ratio) <= 1
         if k is None and min_score is None and not is_share:
             raise ParameterError(
-                f"ratio must be above 0 and at most 1, got {ratio!r}; use k for a fixed number, or min_score."
+                f"ratio must be above 0 and at most 1, got {ratio!r}; use k for a fixed number, or min_score.",
+                argument="ratio",
             )
         if connect not in CONNECTIONS:
-            raise ParameterError(f"connect must be one of {', '.join(CONNECTIONS)}, got {connect!r}.")
+            raise ParameterError(
+                f"connect must be one of {', '.join(CONNECTIONS)}, got {connect!r}.", argument="connect"
+            )
         self.in_channels, self.k, self.connect = check_size(in_channels, "in_channels"), k, connect
         self.ratio = float(ratio) if ratio is not None and is_share else 1.0
         self.min_score, self.multiplier = min_score, check_number(multiplier, "multiplier")
@@ -200,7 +203,7 @@ class ScorePool(Pool):
         if attn is None:
             return super().forward(x, adj, edge_weight, batch, mask, selection, dense=dense)
         if selection is not None:
-            raise ParameterError("attn must be None where selection says which nodes stay.")
+            raise ParameterError("attn must be None where selection says which nodes stay.", argument="attn")
         if isinstance(attn, Tensor) and attn.dim() == 1:
             attn = attn.unsqueeze(-1)
         x, op = graph_input(x, adj, edge_weight, batch, mask)
@@ -211,7 +214,9 @@ class ScorePool(Pool):
 
     def pool(self, x: Tensor, op: Operator, selection: Selection) -> PoolOutput:
         if not isinstance(selection, KeepSelection):
-            raise ParameterError(f"selection must be a KeepSelection, got {type(selection).__name__}.")
+            raise ParameterError(
+                f"selection must be a KeepSelection, got {type(selection).__name__}.", argument="selection"
+            )
         return PoolOutput(
             x=selection.reduce(x),
             adj=lambda: connect_kept(op, selection, self.connect),
@@ -363,5 +368,7 @@ class NoPool(Pool):
 
     def pool(self, x: Tensor, op: Operator, selection: Selection) -> PoolOutput:
         if not isinstance(selection, KeepSelection) or selection.index.shape[-1] != op.num_rows:
-            raise ParameterError(f"selection must be that of a NoPool, got {type(selection).__name__}.")
+            raise ParameterError(
+                f"selection must be that of a NoPool, got {type(selection).__name__}.", argument="selection"
+            )
         return PoolOutput(x=x, adj=op, selection=selection, batch=selection.batch, mask=op.mask)

@@ -38,22 +38,29 @@ class Selection(ABC):
         """Refuse a graph that this selection was not made for."""
         layout: Layout | None = getattr(self, "layout", None)
         if layout is not None and not same_rows(layout, op.layout):
-            raise ParameterError("selection must come from the graphs that are pooled; it has other rows.")
+            raise ParameterError(
+                "selection must come from the graphs that are pooled; it has other rows.",
+                argument="selection",
+            )
         if self.edges is not None and not same_edges(self.edges, edges_of(op)):
             raise ParameterError(
                 "selection must come from the graphs that are pooled; it was made for other edges. Make a "
-                "DenseSelection, or call softcut.nn.mincut_pool, to use one assignment matrix for several graphs."
+                "DenseSelection, or call softcut.nn.mincut_pool, to use one assignment matrix for several graphs.",
+                argument="selection",
             )
 
     def check_pooled(self, x_pool: Tensor) -> None:
         """Refuse features that are not those of the clusters."""
         rows = self.pooled_rows
         if not isinstance(x_pool, Tensor):
-            raise ParameterError(f"x_pool must be a tensor of pooled features, got {type(x_pool).__name__}.")
+            raise ParameterError(
+                f"x_pool must be a tensor of pooled features, got {type(x_pool).__name__}.", argument="x_pool"
+            )
         if rows is not None and x_pool.shape[:-1] != rows:
             shape = ", ".join(map(str, (*rows, "F")))
             raise ParameterError(
-                f"x_pool must have the shape [{shape}] of the pooled features, got {list(x_pool.shape)}."
+                f"x_pool must have the shape [{shape}] of the pooled features, got {list(x_pool.shape)}.",
+                argument="x_pool",
             )
 
     @abstractmethod
@@ -93,7 +100,9 @@ class DenseSelection(Selection):
     def lift(self, x_pool: Tensor, pinv: bool = False) -> Tensor:
         self.check_pooled(x_pool)
         if not x_pool.is_floating_point():
-            raise ParameterError(f"x_pool must hold floating-point numbers, got {x_pool.dtype}.")
+            raise ParameterError(
+                f"x_pool must hold floating-point numbers, got {x_pool.dtype}.", argument="x_pool"
+            )
         coarse = x_pool.to(self.s.dtype)
         if pinv:
             coarse = torch.linalg.pinv(self_gram(self.layout, self.s), hermitian=True) @ coarse
@@ -126,7 +135,7 @@ class KeepSelection(Selection):
     def __post_init__(self) -> None:
         if self.num_rows is None:
             if not isinstance(self.layout, Segments):
-                raise ParameterError("num_rows must be given for a padded selection.")
+                raise ParameterError("num_rows must be given for a padded selection.", argument="num_rows")
             self.num_rows = self.layout.num_rows
 
     @property
@@ -137,7 +146,8 @@ class KeepSelection(Selection):
         super().check(op)
         if self.num_rows != op.num_rows:
             raise ParameterError(
-                f"selection was made for graphs of {self.num_rows} rows, but adj has {op.num_rows}."
+                f"selection was made for graphs of {self.num_rows} rows, but adj has {op.num_rows}.",
+                argument="selection",
             )
 
     @property

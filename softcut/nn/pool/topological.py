@@ -152,9 +152,9 @@ class FlatSelection(Selection):
 
     def check(self, op: Operator) -> None:
         if not isinstance(op, Dense) or self.real.shape != op.data.shape[:2]:
-            raise ParameterError(_ANOTHER_BATCH + ".")
+            raise ParameterError(_ANOTHER_BATCH + ".", argument="selection")
         if not same_rows(Padded(len(self.real), self.real), op.layout):
-            raise ParameterError(_ANOTHER_BATCH + "; its mask differs.")
+            raise ParameterError(_ANOTHER_BATCH + "; its mask differs.", argument="selection")
         super().check(op)
 
     def reduce(self, x: Tensor) -> Tensor:
@@ -231,11 +231,15 @@ class PrecomputedPool(Pool):
     def pool(self, x: Tensor, op: Operator, selection: Selection) -> PoolOutput:
         inner = selection.inner if isinstance(selection, FlatSelection) else selection
         if isinstance(op.layout, Padded) and inner is selection:
-            raise ParameterError(_ANOTHER_BATCH + ".")
+            raise ParameterError(_ANOTHER_BATCH + ".", argument="selection")
         if not isinstance(inner, self.kind):
-            raise ParameterError(f"selection must be a {self.kind.__name__}, got {type(inner).__name__}.")
+            raise ParameterError(
+                f"selection must be a {self.kind.__name__}, got {type(inner).__name__}.", argument="selection"
+            )
         if isinstance(inner, KeepSelection) and inner.adj is None:
-            raise ParameterError("selection must be a KeepSelection with its coarse graph.")
+            raise ParameterError(
+                "selection must be a KeepSelection with its coarse graph.", argument="selection"
+            )
 
         def connect() -> Operator:
             return self.connect(to_ragged(op)[0] if isinstance(op, Dense) else op, inner)
@@ -283,7 +287,9 @@ class GraclusPool(PrecomputedPool):
     ) -> None:
         super().__init__(Graclus(check_size(seed, "seed", least=0)), levels, cache)
         if reduction not in REDUCTIONS:
-            raise ParameterError(f"reduction must be one of {', '.join(REDUCTIONS)}, got {reduction!r}.")
+            raise ParameterError(
+                f"reduction must be one of {', '.join(REDUCTIONS)}, got {reduction!r}.", argument="reduction"
+            )
         self.reduction = reduction
 
     def selection(self, levels: list[Level], ptr: Tensor | None, layout: Segments, like: Tensor) -> Selection:
