@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -36,7 +35,7 @@ from softcut.clustering.prepare import (
     without,
 )
 from softcut.clustering.recipe import Recipe
-from softcut.device import shared_threads, threads_for
+from softcut.device import threads_for
 from softcut.errors import Detail, Note
 from softcut.graph import Graph
 from softcut.metrics import Evidence, Judge
@@ -168,6 +167,7 @@ def _from_networks(graph: Graph, rule: str, task: FitTask) -> Fitted:
 
     def judged(k: int, trial: Recipe) -> Candidate:
         """What speaks for K, from a few networks; what they note is not told."""
+        task.comparing(k)
         networks = train_networks(
             prepared,
             k,
@@ -185,28 +185,11 @@ def _from_networks(graph: Graph, rule: str, task: FitTask) -> Fitted:
         said = candidate(prepared.judge, labels, k, networks.evidence[full], ari, recipe.width)
         return said | {"iterations": float(trial.iterations)}
 
-    # Two numbers at a time, where no memory is short and no GPU records its steps.
-    beside = 1 if task.device.type == "cuda" or batches is not None or graph.num_nodes > recipe.large else 2
-
-    def compare(numbers: tuple[int, ...], trial: Recipe) -> dict[int, Candidate]:
-        spoken: dict[int, Candidate] = {}
-        with shared_threads(beside), ThreadPoolExecutor(beside) as pool:
-            runs = {k: pool.submit(judged, k, trial) for k in numbers} if beside > 1 else {}
-            try:
-                for k in numbers:
-                    task.comparing(k)
-                    spoken[k] = runs[k].result() if runs else judged(k, trial)
-            except BaseException:
-                pool.shutdown(wait=False, cancel_futures=True)
-                raise
-        return spoken
-
     numbers, seen = task.numbers, {}
     if len(numbers) > recipe.last_numbers:  # few iterations show which numbers need no more
-        seen = compare(numbers, quick)
+        seen = {k: judged(k, quick) for k in numbers}
         numbers = tuple(sorted(sorted(numbers, key=lambda k: (-seen[k]["score"], k))[: recipe.last_numbers]))
-    last = compare(numbers, few) if several else {}
-    k, candidates = choose(numbers, last.__getitem__, recipe, task.may_be_one, tell, seen)
+    k, candidates = choose(numbers, lambda k: judged(k, few), recipe, task.may_be_one, tell, seen)
     networks = train_networks(
         prepared, k, recipe, seed, tell, task.callback, batches=batches, edge_labels=edge_labels.get(k)
     )
