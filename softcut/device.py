@@ -76,7 +76,13 @@ def threads_for(numbers: float, device: torch.device) -> Iterator[None]:
 
 @contextmanager
 def shared_threads(jobs: int) -> Iterator[None]:
-    """The threads of single operations, shared between jobs that run side by side."""
+    """The threads of single operations, shared between jobs that run side by side.
+
+    >>> import torch
+    >>> with shared_threads(1000):
+    ...     torch.get_num_threads()
+    1
+    """
     import torch
 
     with _threads(max(1, torch.get_num_threads() // jobs)):

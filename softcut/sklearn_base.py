@@ -1,8 +1,8 @@
 """The base classes of scikit-learn, without the wait: what they import and an estimator never uses is left for later.
 
-``sklearn.base`` imports all of scipy.stats and pandas, three quarters of the time it takes, for functions of other
-modules. Stand-ins take the place of the two while it is imported, and are gone afterwards: whoever imports scipy.stats
-or pandas then gets the real one, and a name that scikit-learn kept passes everything on to it.
+``sklearn.base`` imports all of scipy.stats and pandas, most of the time it takes, for functions of other modules.
+Stand-ins take the place of the two while it is imported, and are gone afterwards: whoever imports scipy.stats or pandas
+then gets the real one, and a name that scikit-learn kept passes everything on to it.
 """
 
 from __future__ import annotations

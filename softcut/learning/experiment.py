@@ -88,13 +88,18 @@ def folds_at_once(
     """
     if torch.device(device).type != "cpu":
         return None
-    return max(1, int(8 * _CPU_ENTRIES // numbers_of_step(graphs, settings)))
+    return max(1, int(_CPU_ENTRIES // largest_tensor(graphs, settings)))
 
 
 def numbers_of_step(graphs: GraphCollection, settings: ClassifierSettings) -> float:
     """About how many numbers one fold's step holds: eight tensors of the size of the largest one."""
+    return 8 * largest_tensor(graphs, settings)
+
+
+def largest_tensor(graphs: GraphCollection, settings: ClassifierSettings) -> float:
+    """How many numbers the largest tensor of one fold's step has, about."""
     k = (settings.k or cluster_sizes(graphs, settings.levels))[0]
-    return 8 * settings.batch * float(graphs.sizes.mean()) * max(k, settings.hidden)
+    return settings.batch * float(graphs.sizes.mean()) * max(k, settings.hidden)
 
 
 def build_models(

@@ -14,6 +14,7 @@ from softcut.nn.layers import SkipConv, graph_input
 from softcut.nn.pool import get_pool, pool_options
 from softcut.nn.pool.base import Pool, PoolOutput, nodes_per_graph
 from softcut.nn.pool.selection import Selection
+from softcut.ops import Operator
 from softcut.ops.activations import Activation
 from softcut.ops.numerics import zero_padding
 
@@ -204,20 +205,11 @@ class GraphClassifier(nn.Module):
         mask: Tensor | None = None,
         selections: Sequence[Selection] | None = None,
     ) -> ModelOutput:
-        y, pooled = self.levels(x, adj, edge_weight, batch, mask, selections)
+        y, pooled = self.levels(*graph_input(x, adj, edge_weight, batch, mask), selections)
         return ModelOutput(y, sum((out.loss for out in pooled), y.new_zeros(())), pooled)
 
-    def levels(
-        self,
-        x: Tensor,
-        adj: Any,
-        edge_weight: Tensor | None = None,
-        batch: Tensor | None = None,
-        mask: Tensor | None = None,
-        selections: Sequence[Selection] | None = None,
-    ) -> Levels:
+    def levels(self, x: Tensor, op: Operator, selections: Sequence[Selection] | None = None) -> Levels:
         """Predictions and pooled graphs, without the mean of the losses."""
-        x, op = graph_input(x, adj, edge_weight, batch, mask)
         if selections is not None and len(selections) != len(self.pools):
             raise ParameterError(
                 f"selections must have one for each of the {len(self.pools)} poolers.", argument="selections"

@@ -65,7 +65,12 @@ def use(mode: str) -> Iterator[None]:
 
 
 def mode() -> str:
-    """The mode of now: "auto", or what was asked for."""
+    """The mode of now: "auto", or what was asked for.
+
+    >>> with use("torch"):
+    ...     mode()
+    'torch'
+    """
     return _mode[-1]
 
 
