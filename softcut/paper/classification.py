@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -27,10 +27,13 @@ from softcut.learning.experiment import (
 )
 from softcut.learning.hierarchy import HIERARCHIES
 from softcut.paper import commands, table2
+from softcut.paper.poolers import stated
 from softcut.paper.runs import Pair, Progress, RunSession, Tell, cells, quiet, settings_hash
 from softcut.paper.runs import merge as merge_folders
 from softcut.report.tables import cell_table
 from softcut.training import LoopProgress, LoopResult
+
+_KNOWN_BY = ("batch", "lr", "epochs", "patience", "l2", "hidden", "levels", "pool_args")
 
 
 def settings_of(
@@ -43,10 +46,10 @@ def settings_of(
         return {**WL_SETTINGS, "split_seed": seed, "folds": folds}
     _, settings = table2.network_of(method, settings)
     known = {**asdict(settings), "pool_args": dict(settings.pool_args)}
-    if settings.stop_on == "loss":
-        del known["stop_on"]  # runs on disk are known without it
+    usual = asdict(table2.SETTINGS)
     return {
-        **known,
+        # Runs on disk are known by these names; others count where they are changed.
+        **{name: value for name, value in known.items() if name in _KNOWN_BY or value != usual[name]},
         "k": list(settings.k or cluster_sizes(graphs, settings.levels)),
         "features": graphs.num_features,
         "data": graphs.note or "published",
@@ -77,7 +80,7 @@ def run(
     """
     datasets = table2.dataset_names(datasets)
     table2.check_methods(methods)
-    settings = ClassifierSettings() if settings is None else settings
+    settings = table2.SETTINGS if settings is None else settings
     session = RunSession(out, device, minutes, tell)
 
     def train(graphs: GraphCollection, method: str, known: Mapping[str, Any], missing: list[Pair]) -> None:
@@ -113,7 +116,7 @@ def run(
             network,
             numbers,
             seed,
-            own,
+            replace(own, pool_args=stated(NETWORKS[network], own.pool_args)),
             device=session.device,
             hierarchy=hierarchy,
             callback=session.watch(
@@ -209,7 +212,7 @@ _NUMBERS = {"batch": int, "epochs": int, "patience": int, "lr": float, "l2": flo
         f"among {', '.join((*table2.METHODS, *table2.ABLATIONS))}, or a trial: mincut+lr=0.002+batch=8",
     ),
     *commands.OF_FOLDS,
-    *commands.settings_options(ClassifierSettings(), _NUMBERS),
+    *commands.settings_options(table2.SETTINGS, _NUMBERS),
 )
 def main(given: Any, screen: commands.Screen) -> None:
     """E5: table 2, graph classification by every pooler; an interrupted run resumes."""
@@ -218,7 +221,7 @@ def main(given: Any, screen: commands.Screen) -> None:
         return
     datasets = table2.dataset_names(given.dataset or table2.DATASETS, "--dataset")
     table2.check_methods(methods := given.method or table2.METHODS, "--method")
-    settings = ClassifierSettings(**commands.given_settings(given, _NUMBERS))
+    settings = replace(table2.SETTINGS, **commands.given_settings(given, _NUMBERS))
     options = {name: getattr(given, name) for name in ("folds", "minutes", "seed", "device", "data")}
     with screen.working(len(datasets) * len(methods)) as bar:
         options |= {"settings": settings, "tell": bar.tell, "progress": bar.update}
