@@ -25,6 +25,7 @@ POOLERS: dict[str, dict[str, Any]] = {
         "normalise": True,
         "keep_diagonal": False,
         "count_words": False,
+        "standardise": False,
     },
     "diffpool": {
         "assignment": "gcn",
