@@ -130,8 +130,8 @@ class MinCutPool(ObjectivePool, MLPPool):
         For "evidence": whether clusters are to explain the features, too. These must then be data, and counts
         (0 or more, such as words or one-hot labels). False: the edges alone.
     standardise : bool
-        Give the features that the last layer of the MLP reads mean 0 and variance 1 within each graph. Without it
-        nodes of a graph differ little beside what they have in common, and most choose the same few clusters.
+        Give the scores of every cluster, before they are divided by the temperature, mean 0 and variance 1 within
+        each graph: S cannot become uniform, and no cluster is left by all nodes. Use a temperature of about 0.3.
 
     Notes
     -----
@@ -166,16 +166,12 @@ class MinCutPool(ObjectivePool, MLPPool):
         first, *second = get_objective(self.objective).names
         held = self.ortho_weight
         if isinstance(held, str):
-            held = leaving_weight(op, full_precision(self.hidden(x.detach(), op)), self.k, self.cut_weight)
+            held = leaving_weight(op, full_precision(self.mlp.hidden(x.detach())), self.k, self.cut_weight)
         return {first: self.cut_weight, **dict.fromkeys(second, held)}
 
-    def hidden(self, x: Tensor, op: Operator) -> Tensor:
-        """The features of which S is a linear function before the softmax."""
-        features = self.mlp.hidden(x)
-        return standardise(op, features) if self.standardise else features
-
     def logits(self, x: Tensor, op: Operator) -> Tensor:
-        return self.mlp.layers[-1](self.hidden(x, op))
+        scores = self.mlp(x)
+        return standardise(op, full_precision(scores)) if self.standardise else scores
 
     def extra_repr(self) -> str:
         return f"{super().extra_repr()}, objective={self.objective!r}, normalise={self.normalise}"
