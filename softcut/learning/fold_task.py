@@ -17,7 +17,7 @@ from softcut.learning.hierarchy import HierarchyStore
 from softcut.learning.mincut_net import can_be_written_out, predict
 from softcut.learning.store import BatchPlan, GraphStore
 from softcut.nn import DenseSelection, Selection
-from softcut.nn.models import GraphClassifier, Levels, ReadoutNet
+from softcut.nn.models import Levels
 from softcut.ops import Operator, Segments
 from softcut.training import Task
 
@@ -71,7 +71,7 @@ class FoldTask(Task):
 
     def __init__(
         self,
-        net: GraphClassifier | ReadoutNet,
+        net: Any,  # GraphClassifier or ReadoutNet with replicas
         store: GraphStore,
         splits: Sequence[Split],
         seeds: Sequence[int],
@@ -79,7 +79,7 @@ class FoldTask(Task):
         hierarchy: HierarchyStore | None = None,
         evaluation_nodes: int = 2_000_000,
     ) -> None:
-        self.net: Any = net
+        self.net = net
         self.store, self.splits, self.hierarchy = store, list(splits), hierarchy
         self.parameters = dict(net.named_parameters())
         self.kernels = list(net.kernels())
