@@ -23,6 +23,7 @@ from softcut.graph.collection import Split, hold_out
 from softcut.nn.models import GraphRegressor
 from softcut.paper import commands, default_regression
 from softcut.paper.comparison import FOLDS, Results, grid, paper_numbers
+from softcut.paper.poolers import stated
 from softcut.paper.runs import Pair, Progress, RunSession, Tell, cells, check_names, quiet, settings_hash
 from softcut.paper.runs import merge as merge_folders
 from softcut.report.tables import Table, cell_table
@@ -133,11 +134,20 @@ class PaddedRegressor(nn.Module):
         return out.y.squeeze(-1), auxiliary
 
 
-def regressor(method: str, features: int, seed: int, k: int = 4, **options: Any) -> PaddedRegressor:
+def regressor(
+    method: str,
+    features: int,
+    seed: int,
+    k: int = 4,
+    pool_args: Mapping[str, Any] | None = None,
+    hidden: int = 32,
+) -> PaddedRegressor:
     """MP - pool - MP - mean - linear with the weights that `seed` draws."""
+    pool = POOLERS[method]
+    options = {"k": k, "hidden": hidden, "pool_args": stated(pool, pool_args or {})}
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        return PaddedRegressor(GraphRegressor(features, pool=POOLERS[method], k=k, **options))
+        return PaddedRegressor(GraphRegressor(features, pool=pool, **options))
 
 
 def squared_error(output: tuple[Tensor, Tensor], target: Tensor) -> dict[str, Tensor]:
