@@ -290,10 +290,11 @@ def main() -> None:
     about = origin()
     if given.against is not None:
         about["command"] = about["command"].replace(str(given.against), "CHECKOUT")  # its place says nothing
-        words = ["git", "-C", str(given.against), "rev-parse", "--short=12", "HEAD"]
         about["against"] = given.against.resolve().name  # of a copy without its history
         if (given.against / ".git").exists():
-            about["against"] = subprocess.run(words, capture_output=True, text=True, check=True).stdout.strip()
+            words = ["git", "-C", str(given.against), "rev-parse", "--short=12", "HEAD"]
+            done = subprocess.run(words, capture_output=True, text=True, check=True)
+            about["against"] = done.stdout.strip()
     rows = json.loads(given.out.read_text(encoding="utf-8"))["rows"] if given.out.exists() else {}
     for what in given.what:
         for name, row in measured(given, what, given.graphs, checkouts):

@@ -234,7 +234,7 @@ class Loop:
     def _apply(self) -> None:
         self.optimiser.step()
         for p in self.parameters.values():
-            p.grad = None  # also in a CUDA graph, which then neither fills gradients with zeros nor adds to them
+            p.grad = None  # in a CUDA graph, too: it neither fills it with zeros nor adds to it
 
     def _record(self, values: Mapping[str, Tensor], total: Tensor) -> None:
         if self.history is None:
