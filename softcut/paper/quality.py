@@ -7,6 +7,7 @@ which has no features, is scored on its nodes with edges: nothing is known about
 
 from __future__ import annotations
 
+import shlex
 import warnings
 from collections.abc import Sequence
 from functools import partial
@@ -91,11 +92,21 @@ def run(
         # Without features, nothing is known about nodes without edges.
         known = (np.diff(graph.adjacency.indptr) > 0) | (graph.num_features > 0)
         classes = np.where(known, classes_of(graph), -1)
-        command = f"softcut reproduce quality --dataset {name} --runs {runs}"
-        cells_of = partial(cells, metrics=("nmi", "acc", "ari"), paper={}, command=command)
         for method in methods or METHODS:
             if graph.num_features == 0 and method in _NEED_FEATURES:
                 continue
+            words = [
+                "softcut",
+                "reproduce",
+                "quality",
+                "--dataset",
+                name,
+                "--method",
+                method,
+                "--runs",
+                str(runs),
+            ]
+            cells_of = partial(cells, metrics=("nmi", "acc", "ari"), paper={}, command=shlex.join(words))
             settings, labels_of = settings_of(method), partial(_labels, method, graph, session.device)
             train = partial(session.cluster, "quality", method, settings, classes, labels_of, 1)
             made += session.fill("quality", method, [name], runs, settings, train, cells_of)
