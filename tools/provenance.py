@@ -129,18 +129,16 @@ def _filled_list(path: Path, value: list[Entry]) -> list[Entry]:
     commands = _of_cells(path) if path.stem.endswith("_runs") else {}
     runs: dict[tuple[str, str, str], Entry] = {}
     if path.stem.endswith("_curves"):
-        for table in ("_curves", "_trials_curves"):
-            other = path.with_name(path.name.replace("_curves", "_runs").replace(table, "_trials_runs"))
-            for run in json.loads(other.read_text(encoding="utf-8")) if other.exists() else []:
+        for other in path.parent.glob(f"{path.stem.removesuffix('_curves')}*_runs.json"):
+            for run in json.loads(other.read_text(encoding="utf-8")):
                 runs[run["dataset"], run["method"], settings_hash(run["settings"])] = run
     for entry in value:
         new = dict(entry)
         day = days.get(_content(entry), last)
+        if days_of_runs:
+            day = days_of_runs.get((str(new["dataset"]).lower(), new["method"]), day)
         if commands:
-            label = (
-                label_of(new["method"], new["settings"]) if path.stem.startswith("table3") else new["method"]
-            )
-            name = str(new["dataset"]).lower()
+            name, label = _label(path, new)
             new.setdefault("command", commands.get((name, label), commands.get(("", label), "")))
         if runs:
             run = runs.get((new["dataset"], new["method"], new["settings"]), {})
