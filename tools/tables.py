@@ -32,6 +32,7 @@ from tools.results import NotMeasuredError
 TABLES: dict[str, Callable[[Path], str]] = {
     **CLUSTERING_TABLES,
     **COST_TABLES,
+    "table2-claims": table2_page.claims_text,
     "table2": table2_page.page_text,
     "table3": table3_page.page_text,
 }
