@@ -153,20 +153,16 @@ def number_of_clusters(out: Path) -> str:
 
 
 def noise(out: Path) -> str:
-    """Verdicts on noise, and on planted clusters that were found and that were not, by kind of graph."""
+    """Verdicts on noise, and on planted clusters that were found and that were not."""
     groups = read_json(out, "noise")
     titles = {"noise": "noise", "planted": "planted, found", "planted_not_found": "planted, not found"}
     lines = []
     for group, title in titles.items():
         rows = groups.get(group, [])
-        for kind in (*sorted({row["kind"] for row in rows}), None):
-            own = [row for row in rows if kind in (None, row["kind"])]
-            if not own or (kind is not None and group == "planted_not_found"):
-                continue
-            values = [row["structure"] for row in own]
-            counts = [str(sum(row["verdict"] == verdict for row in own)) for verdict in _VERDICTS]
-            name = f"**{title}**" if kind is None else f"{title}: {kind}"
-            lines.append([name, str(len(own)), *counts, f"{min(values):.2f} to {max(values):.2f}"])
+        if rows:
+            values = [row["structure"] for row in rows]
+            counts = [str(sum(row["verdict"] == verdict for row in rows)) for verdict in _VERDICTS]
+            lines.append([title, str(len(rows)), *counts, f"{min(values):.2f} to {max(values):.2f}"])
     return markdown_table(["graphs", "fits", *_VERDICTS, "structure"], lines)
 
 

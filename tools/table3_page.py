@@ -13,7 +13,7 @@ from softcut.paper import regression
 from softcut.paper.comparison import FOLDS, Results, longest_curves
 from softcut.paper.regression import METHODS, PAPER, PROPERTIES, command_for, label_of
 from softcut.paper.runs import Records
-from softcut.report.tables import markdown_table, mean_and_deviation, to_markdown
+from softcut.report.tables import markdown_table, to_markdown
 from tools.results import read_json
 from tools.verdicts import table3_verdicts
 
@@ -49,17 +49,18 @@ def last_epoch(table: Results) -> str:
 
 
 def costs(table: Results) -> str:
-    """Seconds of all networks of a method, and the epoch that was chosen."""
-    rows = []
+    """Seconds of all networks of a method, and the epochs that were chosen."""
+    told, epochs = [], []
     for method in METHODS:
         runs = [run for name in PROPERTIES for run in table.runs(name, method)]
         if runs:
+            epochs.append(float(np.median([run["best_epoch"] for run in runs])))
             device = ", ".join(sorted({run["device"] for run in runs}))
-            epochs = f"{np.median([run['best_epoch'] for run in runs]):.0f} of {runs[0]['epochs']}"
-            rows.append(
-                [method, str(len(runs)), f"{sum(run['seconds'] for run in runs):.0f} s", epochs, device]
+            told.append(
+                f"{method} {sum(run['seconds'] for run in runs):.0f} s ({len(runs)} networks, {device})"
             )
-    return markdown_table(["method", "networks", "seconds together", "median best epoch", "device"], rows)
+    chosen = f"Median best epoch: {min(epochs):.0f} to {max(epochs):.0f}." if epochs else ""
+    return f"{', '.join(told)}. {chosen}"
 
 
 def speed(out: str | Path) -> str:
@@ -105,8 +106,7 @@ def unmasked(table: Results, recorded: Trials) -> str:
     paper = {key: PAPER[*key, "mse"] for key in means}
     methods = [_UNMASKED[label] for label in columns]
     rows = [
-        [name, *(f"{means[name, m]:.3f} ({mean_and_deviation(*paper[name, m], 3)})" for m in methods)]
-        for name in PROPERTIES
+        [name, *(f"{means[name, m]:.3f} ({paper[name, m][0]:.3f})" for m in methods)] for name in PROPERTIES
     ]
     told = []
     for method in methods:
@@ -145,8 +145,7 @@ def page_text(out: str | Path) -> str:
         "### MinCutPool",
         to_markdown(table3_verdicts(table)),
         *([last_epoch(table)] if table.other else []),
-        "### Seconds",
-        costs(table),
+        f"Seconds together: {costs(table)}",
     ]
     if (Path(out) / "table3_speed.json").exists():
         parts += ["### Together against one by one", speed(out)]

@@ -75,7 +75,6 @@ def table2_claims(table: Results) -> Table:
         for d in data
         for m in ahead[d]
     ]
-    tied = [f"{d}: {', '.join(level[d])}" for d in data if level[d]]
     of = len(data)
     rows = [
         [
@@ -95,7 +94,7 @@ def table2_claims(table: Results) -> Table:
     ]
     rows[0].append("; ".join(short))
     rows[1].append("; ".join(behind))
-    rows[2].append("not than " + "; ".join(tied) if tied else "")
+    rows[2].append("only " + ", ".join(d for d in data if not level[d]))
     rows[3] += _above(table, data, "nopool")
     rows[4] += _above(table, data, "random")
     return Table(["MinCutPool has", "data sets", "where not, or points (* significant)"], rows)
