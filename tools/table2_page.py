@@ -92,7 +92,7 @@ def _chosen_text(trials: Sequence[Sequence[Mapping[str, Any]]]) -> str:
         if mine:
             chosen.append(max(mine, key=lambda run: _validated([run]))["accuracy"])
     shown = mean_and_deviation(float(np.mean(chosen)), float(np.std(chosen)), 1)
-    return f"With the settings chosen in each fold by its own validation graphs: {shown}."
+    return f"Chosen in each fold by its own validation graphs: {shown}."
 
 
 def claims_text(out: str | Path) -> str:
@@ -140,9 +140,8 @@ def page_text(out: str | Path) -> str:
     if tried:
         parts += [
             "### What was tried",
-            "Other settings than the table's, the best on the validation graphs first; the test accuracy stands beside "
-            "it for all of them and chose nothing. `changed` is what follows the method's name in the command: "
-            "`--method mincut+lr=0.002+batch=8`.",
+            "Other settings, the best on the validation graphs first; the test accuracy chose nothing. `changed` is "
+            "what follows the method's name in the command: `--method mincut+lr=0.002+batch=8`.",
             diffpool_text(table),
             tried,
         ]

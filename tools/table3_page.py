@@ -50,17 +50,14 @@ def last_epoch(table: Results) -> str:
 
 def costs(table: Results) -> str:
     """Seconds of all networks of a method, and the epochs that were chosen."""
-    told, epochs = [], []
-    for method in METHODS:
-        runs = [run for name in PROPERTIES for run in table.runs(name, method)]
-        if runs:
-            epochs.append(float(np.median([run["best_epoch"] for run in runs])))
-            device = ", ".join(sorted({run["device"] for run in runs}))
-            told.append(
-                f"{method} {sum(run['seconds'] for run in runs):.0f} s ({len(runs)} networks, {device})"
-            )
-    chosen = f"Median best epoch: {min(epochs):.0f} to {max(epochs):.0f}." if epochs else ""
-    return f"{', '.join(told)}. {chosen}"
+    runs = {m: [run for name in PROPERTIES for run in table.runs(name, m)] for m in METHODS}
+    known = {method: own for method, own in runs.items() if own}
+    told = [f"{method} {sum(run['seconds'] for run in own):.0f} s" for method, own in known.items()]
+    epochs = [float(np.median([run["best_epoch"] for run in own])) for own in known.values()] or [0.0]
+    where = sorted({f"{len(own)} networks, {run['device']}" for own in known.values() for run in own})
+    return (
+        f"{', '.join(told)} ({'; '.join(where)}); median best epoch: {min(epochs):.0f} to {max(epochs):.0f}."
+    )
 
 
 def speed(out: str | Path) -> str:
@@ -142,10 +139,9 @@ def page_text(out: str | Path) -> str:
     parts = [
         to_markdown(regression.table(table)),
         missing(table),
-        "### MinCutPool",
-        to_markdown(table3_verdicts(table)),
+        table3_verdicts(table),
         *([last_epoch(table)] if table.other else []),
-        f"Seconds together: {costs(table)}",
+        f"All networks of a method took: {costs(table)}",
     ]
     if (Path(out) / "table3_speed.json").exists():
         parts += ["### Together against one by one", speed(out)]
