@@ -131,7 +131,7 @@ def bench_text(table: Results) -> str:
     )
     ended = []
     for d in table2.DATASETS:
-        runs = {m: table.runs(d, m) for m in table2.COLUMNS}
+        runs = {m: table.runs(d, m) for m in table2.METHODS if m != "default"}
         counts = {
             m: sum(r.get("epochs", 0) >= r["settings"].get("epochs", np.inf) for r in own)
             for m, own in runs.items()
