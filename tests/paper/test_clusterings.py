@@ -1,17 +1,20 @@
 """Table 1, the table of quality, evidence beside NMI: resuming, settings, cells; the figure of synthetic graphs."""
 
 import json
+import shlex
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 import torch
 from scipy.stats import spearmanr
 from torch.nn.functional import one_hot
 
 from softcut import Graph
-from softcut.baselines import BASELINES
+from softcut.baselines import BASELINES, dmon_replicas
 from softcut.clustering import PAPER, GraphClustering, Recipe
 from softcut.clustering.consensus import Refiner
 from softcut.clustering.kmeans import kmeans, squared_distances
@@ -199,6 +202,39 @@ def test_k_means_reads_and_refines_as_the_default(edges, signal, seed, refined, 
         assert (corrected != labels).any()
         labels = corrected
     assert run["nmi"] == pytest.approx(nmi(graph.y, labels.numpy()), abs=1e-9)
+
+
+def test_dmon_has_the_restarts_and_features_of_softcut_and_chooses_by_its_own_loss(
+    small, graph, tmp_path, monkeypatch
+):
+    name = "dmon on softcut's features, restarted"
+    monkeypatch.setattr(quality, "dmon_replicas", partial(dmon_replicas, max_iter=20))
+    quality.run(tmp_path, ["cora"], [name], runs=1)
+    (run,) = Records(tmp_path / "quality_runs.json").runs
+    assert (run["settings"]["networks"], run["settings"]["max_iter"]) == (Recipe().networks, 20)
+    assert name in shlex.split(read(tmp_path / "quality.json")[0]["command"])
+    # By hand: modularity and the term against collapse, from the matrices.
+    z = prepare(graph, Recipe(), torch.device("cpu"), [].append).encoded.rows.flatten(1)
+    s = dmon_replicas(graph, 3, replica_seeds(0, Recipe().networks), x=z, max_iter=20).double().numpy()
+    a = graph.adjacency.toarray()
+    d = a.sum(1)
+    b = a - np.outer(d, d) / d.sum()
+    losses = [
+        -np.trace(own.T @ b @ own) / d.sum() + np.sqrt(3) / len(own) * np.linalg.norm(own.sum(0)) - 1
+        for own in s.transpose(1, 0, 2)
+    ]
+    assert run["nmi"] == pytest.approx(nmi(graph.y, s[:, np.argmin(losses)].argmax(1)), abs=1e-9)
+
+
+def test_leiden_beside_it_has_its_own_number_of_clusters(tmp_path, monkeypatch):
+    cliques = Graph.from_scipy(
+        sp.block_diag([np.ones((6, 6)) - np.eye(6)] * 8, format="csr"), y=np.arange(48) % 3
+    )
+    monkeypatch.setattr(quality, "load", lambda name, **kwargs: cliques)
+    quality.run(tmp_path, ["cora"], ["leiden", "leiden, its own number of clusters"], runs=1)
+    forced, own = Records(tmp_path / "quality_runs.json").runs
+    assert (forced["clusters_used"], own["clusters_used"]) == (3, 8)
+    assert own["nmi"] == pytest.approx(nmi(cliques.y, np.arange(48) // 6))
 
 
 @pytest.mark.parametrize(
