@@ -201,13 +201,16 @@ def _missing_text(gone: Sequence[tuple[str, str, int]], beyond: Sequence[tuple[s
 
 
 def _missing_lines(gone: Sequence[tuple[str, str, int]]) -> str:
-    """One command for the methods of a data set that have as many folds."""
+    """One command for the data sets that lack the same methods, with as many folds so far."""
     methods: dict[tuple[str, int], list[str]] = {}
     for dataset, method, count in gone:
         methods.setdefault((dataset, count), []).append(method)
+    datasets: dict[tuple[str, int], list[str]] = {}
+    for (dataset, count), names in methods.items():
+        datasets.setdefault((" ".join(names), count), []).append(dataset)
     return "\n".join(
-        f"- {count} of {FOLDS} folds: `{table2.command_for(dataset, ' '.join(names))}`"
-        for (dataset, count), names in methods.items()
+        f"- {count} of {FOLDS} folds: `{table2.command_for(' '.join(listed), names)}`"
+        for (names, count), listed in datasets.items()
     )
 
 
