@@ -164,8 +164,8 @@ def diffpool_text(table: Results) -> str:
     shown = ", ".join(f"{link[d]:.0f} beside {task[d]:.2f} on {d}" for d in link)
     low, high = min(t[2] for t in trials), max(t[2] for t in trials)
     return (
-        f"DiffPool's link loss is large beside the cross entropy ({shown}). Its paper's numbers do not need other "
-        f"settings: {', '.join(f'`{n}`' for n in names)} change its accuracy by {low:+.1f} to {high:+.1f} points. "
+        f"DiffPool's link loss is large beside the cross entropy ({shown}). The paper's numbers for it do not need "
+        f"other settings there: {', '.join(f'`{n}`' for n in names)} change its accuracy by {low:+.1f} to {high:+.1f} points. "
         "So one rule holds for all poolers: losses as published, batches of 32, the epoch with the lowest validation "
         "loss."
     )
