@@ -165,8 +165,8 @@ def diffpool_text(table: Results) -> str:
     low, high = min(t[2] for t in trials), max(t[2] for t in trials)
     return (
         f"DiffPool's link loss is large beside the cross entropy ({shown}). The paper's numbers for it do not need "
-        f"other settings there: {', '.join(f'`{n}`' for n in names)} change its accuracy by {low:+.1f} to {high:+.1f} points. "
-        "So one rule holds for all poolers: losses as published, batches of 32, the epoch with the lowest validation "
+        f"other settings there: {', '.join(f'`{n}`' for n in names)} change its accuracy by {low:+.1f} to "
+        f"{high:+.1f} points. So one rule holds for all poolers: losses as published, batches of 32, the epoch with the lowest validation "
         "loss."
     )
 
