@@ -166,8 +166,8 @@ def diffpool_text(table: Results) -> str:
     return (
         f"DiffPool's link loss is large beside the cross entropy ({shown}). The paper's numbers for it do not need "
         f"other settings there: {', '.join(f'`{n}`' for n in names)} change its accuracy by {low:+.1f} to "
-        f"{high:+.1f} points. So one rule holds for all poolers: losses as published, batches of 32, the epoch with the lowest validation "
-        "loss."
+        f"{high:+.1f} points. So one rule holds for all poolers: losses as published, batches of 32, the epoch "
+        "with the lowest validation loss."
     )
 
 
