@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -12,7 +13,8 @@ __all__ = ["Reliability", "accuracy_interval", "class_scores", "number_scores", 
 _BINS = 10
 
 
-class Reliability(NamedTuple):
+@dataclass(frozen=True)
+class Reliability:
     """How often predictions of about the same probability are right, bin by bin; bins without graphs are left out."""
 
     low: np.ndarray  # the lower end of each bin
@@ -54,10 +56,11 @@ def accuracy_interval(hits: int, count: int) -> tuple[float, float]:
     return max(0.0, (middle - room) / (1 + z * z / count)), min(1.0, (middle + room) / (1 + z * z / count))
 
 
-def class_scores(truth: np.ndarray, chances: np.ndarray, majority: int) -> dict[str, Any]:
+def class_scores(truth: np.ndarray, chances: np.ndarray, majority: int | None) -> dict[str, Any]:
     """Accuracy with its interval and beside that of always saying `majority`, calibration, log loss and the confusion.
 
-    `truth` are columns of `chances`, which may be all zero for classes that the model does not know.
+    `truth` are columns of `chances`, which may be all zero for classes that the model does not know; `majority` is the
+    most frequent class of the training graphs, or None.
 
     >>> import numpy as np
     >>> from softcut.metrics.predictions import class_scores
@@ -75,7 +78,7 @@ def class_scores(truth: np.ndarray, chances: np.ndarray, majority: int) -> dict[
     return {
         "accuracy": float(right.mean()),
         "accuracy_interval": list(accuracy_interval(int(right.sum()), count)),
-        "baseline_accuracy": float((truth == majority).mean()),
+        "baseline_accuracy": None if majority is None else float((truth == majority).mean()),
         "balanced_accuracy": float(recall.mean()),
         "log_loss": float(-np.log(own).mean()),
         "calibration_error": reliability(chances.max(1), right).error,

@@ -15,9 +15,7 @@ def test_class_scores_are_those_of_scikit_learn(seed, k, count):
     truth, chances = rng.integers(k, size=count), rng.dirichlet(np.ones(k), count)
     scores, predicted = class_scores(truth, chances, majority=1), chances.argmax(1)
     assert scores["accuracy"] == pytest.approx(sk.accuracy_score(truth, predicted))
-    np.testing.assert_array_equal(
-        scores["confusion"], sk.confusion_matrix(truth, predicted, labels=range(k))
-    )
+    np.testing.assert_array_equal(scores["confusion"], sk.confusion_matrix(truth, predicted, labels=range(k)))
     recall = [(predicted[truth == c] == c).mean() for c in np.unique(truth)]
     assert scores["balanced_accuracy"] == pytest.approx(np.mean(recall))
     assert scores["log_loss"] == pytest.approx(sk.log_loss(truth, chances, labels=range(k)))

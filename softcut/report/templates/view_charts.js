@@ -1,5 +1,5 @@
 "use strict";
-// Charts in SVG: curves, dots, the graph of clusters; S as a heat map; the table of clusters.
+// Charts in SVG: curves, points, dots, the graph of clusters; S as a heat map; the table of clusters.
 (() => {
   const { kinds, make, draw, colour, redrawn, sized, status, chip, shown } = softcutViews;
   const WIDTH = 420, HEIGHT = 250, LEFT = 52, RIGHT = 10, TOP = 24, BOTTOM = 38;
@@ -108,6 +108,45 @@
     }
     element.append(...(names.length > 1 && data.legend !== false ? [legend] : []), box, said);
     paint();
+  }
+
+  // Points, perhaps with a count each as their area, and straight lines to compare them with; the nearest one is named.
+  function points(element, data) {
+    const said = status(), most = data.counts ? Math.max(...data.counts) : 1;
+    const ends = (axis) => data.lines.flatMap((line) => [line[axis], line[axis + 2]]);
+    const [svg, px, py] = frame(data, extent([...data.xs, ...ends(0)]), extent([...data.ys, ...ends(1)]));
+    for (const [x1, y1, x2, y2] of data.lines) svg.append(draw("line", { class: "cross", x1: px(x1), y1: py(y1), x2: px(x2), y2: py(y2) }));
+    const at = data.xs.map((x, i) => [px(x), py(data.ys[i])]), places = at.map(([x, y]) => `${x.toFixed(1)} ${y.toFixed(1)}`);
+    if (data.counts) {
+      svg.append(draw("path", { d: `M${places.join("L")}`, fill: "none", stroke: data.colour, "stroke-width": 1.8 }));
+      at.forEach(([cx, cy], i) => svg.append(draw("circle", { cx, cy, r: 3 + 10 * Math.sqrt(data.counts[i] / most), fill: data.colour, "fill-opacity": 0.6 })));
+    } else { // one path for all: thousands of elements would be slow
+      svg.append(draw("path", { d: places.map((place) => `M${place}h0`).join(""), stroke: data.colour, "stroke-width": 5, "stroke-linecap": "round", "stroke-opacity": 0.55 }));
+    }
+    const ring = draw("circle", { class: "axis", r: 7, fill: "none", "stroke-width": 2, visibility: "hidden" });
+    svg.append(ring);
+    let now = -1;
+    const tell = (i) => {
+      now = i;
+      ring.setAttribute("cx", at[i][0]);
+      ring.setAttribute("cy", at[i][1]);
+      ring.setAttribute("visibility", "visible");
+      said.textContent = `${data.names[i]}: ${data.x} ${shown(data.xs[i])}, ${data.title} ${shown(data.ys[i])}`;
+    };
+    svg.addEventListener("pointermove", (event) => {
+      const box = svg.getBoundingClientRect();
+      const spot = [event.clientX - box.left, event.clientY - box.top].map((v) => v / box.width * WIDTH);
+      const distance = (place) => (place[0] - spot[0]) ** 2 + (place[1] - spot[1]) ** 2;
+      if (at.length) tell(at.reduce((best, place, i) => (distance(place) < distance(at[best]) ? i : best), 0));
+    });
+    svg.addEventListener("keydown", (event) => {
+      const step = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
+      if (!step || !at.length) return;
+      tell(Math.min(at.length - 1, Math.max(0, now + step)));
+      event.preventDefault();
+    });
+    said.textContent = data.hint;
+    element.append(make("div", { class: "chart wide" }, svg), said);
   }
 
   // One column per group, one dot per value, a bar at the mean; series stand side by side with marks of their own.
@@ -233,5 +272,5 @@
     element.append(make("div", { class: "box stacked", tabindex: 0, role: "region", "aria-label": data.label }, table));
   }
 
-  Object.assign(kinds, { curves, dots, groups, heat, clusters });
+  Object.assign(kinds, { curves, points, dots, groups, heat, clusters });
 })();
