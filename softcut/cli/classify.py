@@ -96,7 +96,9 @@ def classify(
     classes = estimator.classes_.astype(str).tolist()
     metrics = facts_of(collection, estimator, len(tested), model)
     metrics |= {"classes": classes, "note": collection.note}
-    metrics["scored_on"] = scored_on(len(tested), collection, held_out, random_state, model)
+    metrics["scored_on"] = scored_on(
+        len(tested), collection, held_out, random_state, model, collection.y is not None
+    )
     if model is None:
         metrics["validation_accuracy"] = [float(value) for value in estimator.validation_accuracy_]
     truth, known = None, np.full(len(collection), "", dtype=object)

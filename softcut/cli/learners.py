@@ -130,12 +130,16 @@ def facts_of(collection: GraphCollection, estimator: Any, scored: int, model: Pa
     }
 
 
-def scored_on(count: int, collection: GraphCollection, held_out: float, seed: int, model: Path | None) -> str:
-    """Which graphs the scores are of, in a sentence."""
+def scored_on(
+    count: int, collection: GraphCollection, held_out: float, seed: int, model: Path | None, known: bool
+) -> str:
+    """Which graphs the scores are of, in a sentence; `known`: whether there are any."""
+    if model is not None and not known:
+        return f"{count:,} graphs were given to the model {model.name}."
     if model is not None:
         return (
-            f"Scores are on all {count:,} graphs given: they say what {model.name} is worth only if it was not trained "
-            "on these graphs."
+            f"Scores are on {count:,} graphs given to the model {model.name}: they say what it is worth only if it was "
+            "not trained on these graphs."
         )
     if collection.split is not None:
         return f"Scores are on the {count:,} test graphs of {collection.name}'s own split, which were not trained on."
@@ -163,11 +167,11 @@ def node_features_of(model: Path, metadata: Mapping[str, Any], source: str) -> N
         raise ModelFileError(f"{model}: the model is damaged or incomplete ({error}).") from error
 
 
-def columns_of(collection: GraphCollection, names: Sequence[str] | None = None) -> dict[str, list[Any]]:
-    """What a table says about every graph first; numbered from 1, as in the files of the TU data sets."""
-    edges = [int(entries) // 2 for entries in collection.entries_ptr[1:] - collection.entries_ptr[:-1]]
-    graphs = list(names) if names is not None else [*range(1, len(collection) + 1)]
-    return {"graph": graphs, "nodes": collection.sizes.tolist(), "edges": edges}
+def columns_of(collection: GraphCollection) -> dict[str, list[Any]]:
+    """What a table says about every graph; numbered from 1, as in the files of the TU data sets."""
+    ends = collection.entries_ptr
+    edges = ((ends[1:] - ends[:-1]) // 2).tolist()
+    return {"graph": [*range(1, len(collection) + 1)], "nodes": collection.sizes.tolist(), "edges": edges}
 
 
 def write_files(

@@ -80,6 +80,18 @@ def read_tu_folder(
     return _with_features(graphs, folder / name, labels, attributes, features), features
 
 
+def read_targets(folder: str | Path, graphs: GraphCollection) -> NDArray[np.float64] | None:
+    """The numbers of ``NAME_graph_attributes.txt``, a line for each graph [G, T]; None where there is no such file."""
+    folder, name = find_files(folder)
+    file = folder / f"{name}_graph_attributes.txt"
+    if not file.is_file():
+        return None
+    numbers: NDArray[np.float64] = _numbers(file, str(file), whole=False)
+    if len(numbers) != len(graphs):
+        raise DataError(f"{file} must have a line for each of the {len(graphs)} graphs, got {len(numbers)}.")
+    return numbers
+
+
 def find_files(folder: str | Path) -> tuple[Path, str]:
     """The folder that holds the files, which may be its folder ``raw``, and the NAME they begin with."""
     folder = Path(folder)

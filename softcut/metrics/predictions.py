@@ -86,20 +86,21 @@ def class_scores(truth: np.ndarray, chances: np.ndarray, majority: int | None) -
     }
 
 
-def number_scores(truth: np.ndarray, predicted: np.ndarray, mean: float) -> dict[str, float]:
-    """MAE, RMSE and R^2 of predicted numbers, and the errors of always saying `mean`, that of the training graphs.
+def number_scores(truth: np.ndarray, predicted: np.ndarray, mean: float | None) -> dict[str, Any]:
+    """MAE, RMSE and R^2 of predicted numbers, and errors of always saying `mean`, that of the training graphs or None.
 
     >>> import numpy as np
     >>> from softcut.metrics.predictions import number_scores
     >>> number_scores(np.array([1.0, 3.0]), np.array([1.0, 2.0]), mean=2.0)["mae"]
     0.5
     """
-    error, base = predicted - truth, mean - truth
+    error = predicted - truth
+    base = None if mean is None else mean - truth
     spread = float(((truth - truth.mean()) ** 2).sum())
     return {
         "mae": float(np.abs(error).mean()),
         "rmse": math.sqrt(float((error**2).mean())),
         "r2": 1 - float((error**2).sum()) / spread if spread > 0 else math.nan,
-        "baseline_mae": float(np.abs(base).mean()),
-        "baseline_rmse": math.sqrt(float((base**2).mean())),
+        "baseline_mae": None if base is None else float(np.abs(base).mean()),
+        "baseline_rmse": None if base is None else math.sqrt(float((base**2).mean())),
     }

@@ -175,6 +175,6 @@ def test_the_points_of_a_calibration_are_named(open_page, tmp_path):
         view.locator("svg").focus()
         page.keyboard.press("ArrowRight")
         assert "0.5 to 0.6: probability of the predicted class 0." in view.locator(".status").inner_text()
-        view.locator("circle[fill]").nth(-2).hover()
+        view.locator("circle.disc").last.hover()
         assert "0.9 to 1.0: probability" in view.locator(".status").inner_text()
     assert not page.evaluate("window.pwned")

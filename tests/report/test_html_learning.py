@@ -6,8 +6,8 @@ import re
 import numpy as np
 import pytest
 
-from softcut.metrics.predictions import class_scores, reliability
-from softcut.report.html_learning import classification_page, curve_view
+from softcut.metrics.predictions import class_scores, number_scores, reliability
+from softcut.report.html_learning import classification_page, curve_view, regression_page
 
 EVIL = "<img src=x onerror=alert(1)>"
 
@@ -56,7 +56,7 @@ def test_everything_that_was_measured_is_on_the_page():
     assert [[int(cell[0]) for cell in row[1:-1]] for row in confusion] == metrics["confusion"]
     recall = [f"{round(100 * row[c] / sum(row))}" for c, row in enumerate(metrics["confusion"])]
     assert [row[-1][0] for row in confusion] == recall
-    calibration, curves = views(page)
+    (calibration,), curves = views(page)[0]["panels"], views(page)[1]
     table = reliability(chances.max(1), chances.argmax(1) == truth)
     assert calibration["counts"] == table.count.tolist() and sum(calibration["counts"]) == 60
     np.testing.assert_allclose(calibration["ys"], table.accuracy, atol=1e-4)
@@ -94,3 +94,55 @@ def test_a_long_curve_is_thinned_and_several_networks_have_no_single_best_epoch(
     assert panel["mark"] is None and view.caption.endswith("between 10 and 30.")
     one = curve_view({"panels": {"loss": {"validation": [1.0]}}, "best": [1]})
     assert one.data["panels"][0]["mark"] == pytest.approx(1)
+
+
+def numbered(targets=2, count=50):
+    """Metrics, graphs, true and predicted numbers of a made model."""
+    rng = np.random.default_rng(0)
+    truth = rng.standard_normal((count, targets)) * 10.0 ** np.arange(targets)
+    predicted = truth + 0.3 * rng.standard_normal((count, targets)) * 10.0 ** np.arange(targets)
+    graphs = {"graph": list(range(count)), "nodes": [9] * count, "smiles": [EVIL] * count}
+    metrics, *_ = classified(known=False)
+    names = [f"{EVIL}{t}" for t in range(targets)]
+    scores = {n: number_scores(truth[:, t], predicted[:, t], 0.0) for t, n in enumerate(names)}
+    return {**metrics, "targets": names, "scores": scores}, graphs, truth, predicted
+
+
+@pytest.mark.parametrize("targets", [1, 2])
+def test_numbers_and_their_errors_are_on_the_page(targets):
+    metrics, graphs, truth, predicted = numbered(targets)
+    page = regression_page(metrics, graphs, truth, predicted)
+    assert "<img" not in page
+    shown = views(page)
+    assert len(shown) == targets
+    for target, view in enumerate(shown):
+        against, residuals = view["panels"]
+        np.testing.assert_allclose(against["xs"], truth[:, target], rtol=1e-4)
+        np.testing.assert_allclose(against["ys"], predicted[:, target], rtol=1e-4)
+        np.testing.assert_allclose(residuals["ys"], (predicted - truth)[:, target], rtol=1e-4)
+    for row, score in zip(rows_of(page, "Summary")[1:], metrics["scores"].values(), strict=True):
+        assert [float(cell[0]) for cell in row[1:]] == pytest.approx(
+            [score[k] for k in ("mae", "rmse", "r2")], rel=0.01
+        )
+        assert float(row[1][-1]) == pytest.approx(score["baseline_mae"], rel=0.01)
+    error = np.abs(predicted - truth) / truth.std(axis=0)
+    rows = rows_of(page, "Worst graphs")[1:]
+    worst = np.argsort(-error.max(1))[:20]
+    assert [int(row[0][0]) for row in rows] == worst.tolist()
+    signed = (predicted - truth)[worst, error[worst].argmax(1)]
+    np.testing.assert_allclose([float(row[-3][0]) for row in rows], signed, rtol=1e-3)
+
+
+def test_many_graphs_are_sampled_and_unknown_numbers_have_no_scores(monkeypatch):
+    metrics, graphs, truth, predicted = numbered()
+    monkeypatch.setattr("softcut.report.html_learning._DOTS", 9)
+    page = regression_page(metrics, graphs, truth, predicted)
+    (first, _) = views(page)
+    assert len(first["names"]) == 9 and "9 of 50 graphs are shown." in page
+    number = int(first["names"][0].removeprefix("graph "))
+    assert first["panels"][0]["xs"][0] == pytest.approx(truth[number, 0], rel=1e-4)
+    del metrics["scores"]
+    page = regression_page(metrics, graphs, None, predicted)
+    assert not views(page) and "no scores" in page
+    lowest = [float(row[1][0]) for row in rows_of(page, "Summary")[1:]]
+    np.testing.assert_allclose(lowest, predicted.min(axis=0), rtol=1e-3)

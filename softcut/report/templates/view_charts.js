@@ -112,41 +112,46 @@
 
   // Points, perhaps with a count each as their area, and straight lines to compare them with; the nearest one is named.
   function points(element, data) {
-    const said = status(), most = data.counts ? Math.max(...data.counts) : 1;
-    const ends = (axis) => data.lines.flatMap((line) => [line[axis], line[axis + 2]]);
-    const [svg, px, py] = frame(data, extent([...data.xs, ...ends(0)]), extent([...data.ys, ...ends(1)]));
-    for (const [x1, y1, x2, y2] of data.lines) svg.append(draw("line", { class: "cross", x1: px(x1), y1: py(y1), x2: px(x2), y2: py(y2) }));
-    const at = data.xs.map((x, i) => [px(x), py(data.ys[i])]), places = at.map(([x, y]) => `${x.toFixed(1)} ${y.toFixed(1)}`);
-    if (data.counts) {
-      svg.append(draw("path", { d: `M${places.join("L")}`, fill: "none", stroke: data.colour, "stroke-width": 1.8 }));
-      at.forEach(([cx, cy], i) => svg.append(draw("circle", { cx, cy, r: 3 + 10 * Math.sqrt(data.counts[i] / most), fill: data.colour, "fill-opacity": 0.6 })));
-    } else { // one path for all: thousands of elements would be slow
-      svg.append(draw("path", { d: places.map((place) => `M${place}h0`).join(""), stroke: data.colour, "stroke-width": 5, "stroke-linecap": "round", "stroke-opacity": 0.55 }));
+    const said = status(), box = make("div", { class: data.panels.length > 1 ? "charts" : "charts one" });
+    function panel(given) {
+      const most = given.counts ? Math.max(...given.counts) : 1;
+      const ends = (axis) => given.lines.flatMap((line) => [line[axis], line[axis + 2]]);
+      const [svg, px, py] = frame(given, extent([...given.xs, ...ends(0)]), extent([...given.ys, ...ends(1)]));
+      for (const [x1, y1, x2, y2] of given.lines) svg.append(draw("line", { class: "cross", x1: px(x1), y1: py(y1), x2: px(x2), y2: py(y2) }));
+      const at = given.xs.map((x, i) => [px(x), py(given.ys[i])]), places = at.map(([x, y]) => `${x.toFixed(1)} ${y.toFixed(1)}`);
+      if (given.counts) {
+        svg.append(draw("path", { class: "joined", d: `M${places.join("L")}` }));
+        at.forEach(([cx, cy], i) => svg.append(draw("circle", { class: "disc", cx, cy, r: 3 + 10 * Math.sqrt(given.counts[i] / most) })));
+      } else { // one path for all: thousands of elements would be slow
+        svg.append(draw("path", { class: "points", d: places.map((place) => `M${place}h0`).join("") }));
+      }
+      const ring = draw("circle", { class: "axis", r: 7, fill: "none", "stroke-width": 2, visibility: "hidden" });
+      svg.append(ring);
+      let now = -1;
+      const tell = (i) => {
+        now = i;
+        ring.setAttribute("cx", at[i][0]);
+        ring.setAttribute("cy", at[i][1]);
+        ring.setAttribute("visibility", "visible");
+        said.textContent = `${data.names[i]}: ${given.x} ${shown(given.xs[i])}, ${given.title} ${shown(given.ys[i])}`;
+      };
+      svg.addEventListener("pointermove", (event) => {
+        const bounds = svg.getBoundingClientRect();
+        const spot = [event.clientX - bounds.left, event.clientY - bounds.top].map((v) => v / bounds.width * WIDTH);
+        const distance = (place) => (place[0] - spot[0]) ** 2 + (place[1] - spot[1]) ** 2;
+        if (at.length) tell(at.reduce((best, place, i) => (distance(place) < distance(at[best]) ? i : best), 0));
+      });
+      svg.addEventListener("keydown", (event) => {
+        const step = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
+        if (!step || !at.length) return;
+        tell(Math.min(at.length - 1, Math.max(0, now + step)));
+        event.preventDefault();
+      });
+      return make("div", { class: "chart" }, svg);
     }
-    const ring = draw("circle", { class: "axis", r: 7, fill: "none", "stroke-width": 2, visibility: "hidden" });
-    svg.append(ring);
-    let now = -1;
-    const tell = (i) => {
-      now = i;
-      ring.setAttribute("cx", at[i][0]);
-      ring.setAttribute("cy", at[i][1]);
-      ring.setAttribute("visibility", "visible");
-      said.textContent = `${data.names[i]}: ${data.x} ${shown(data.xs[i])}, ${data.title} ${shown(data.ys[i])}`;
-    };
-    svg.addEventListener("pointermove", (event) => {
-      const box = svg.getBoundingClientRect();
-      const spot = [event.clientX - box.left, event.clientY - box.top].map((v) => v / box.width * WIDTH);
-      const distance = (place) => (place[0] - spot[0]) ** 2 + (place[1] - spot[1]) ** 2;
-      if (at.length) tell(at.reduce((best, place, i) => (distance(place) < distance(at[best]) ? i : best), 0));
-    });
-    svg.addEventListener("keydown", (event) => {
-      const step = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
-      if (!step || !at.length) return;
-      tell(Math.min(at.length - 1, Math.max(0, now + step)));
-      event.preventDefault();
-    });
+    box.append(...data.panels.map(panel));
     said.textContent = data.hint;
-    element.append(make("div", { class: "chart wide" }, svg), said);
+    element.append(box, said);
   }
 
   // One column per group, one dot per value, a bar at the mean; series stand side by side with marks of their own.
