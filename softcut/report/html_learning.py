@@ -218,9 +218,8 @@ def _page(
     sizes = (
         f"{metrics['graphs']:,} graphs with {metrics['nodes']:,} nodes and {metrics['edges']:,} edges, {what}"
     )
-    return render_page(
-        f"{metrics['name']}: {predicted} of graphs", [Section(*each) for each in parts.items()], sizes
-    )
+    sections = [Section(*each) for each in parts.items()]
+    return render_page(f"{metrics['name']}: {title}", sections, sizes)
 
 
 def _class_summary(metrics: Mapping[str, Any], names: Sequence[str], chances: np.ndarray) -> list[Part]:
