@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from softcut.cli.console import TrainingBar, err, note, show_facts, spoken_warnings
+from softcut.cli.console import note, show_facts, spoken_warnings
 from softcut.cli.learners import (
     BatchSize,
     Curve,
@@ -85,7 +85,7 @@ def classify(
         batch_size=batch_size,
         learning_rate=learning_rate,
     )
-    curve = Curve()
+    curve = Curve("loss")
     with spoken_warnings():
         if model is not None:
             estimator, collection, tested = _use(model, graphs, device)
@@ -176,17 +176,9 @@ def _train(source: str, held_out: float, settings: dict[str, Any], curve: Curve)
             f"{source}: only one graph has the class {few[0]!r}, and none would be left to train on or to test with: "
             "leave it out, or give it a class that more graphs have."
         )
-    bar = TrainingBar(err, jobs=1)
-    estimator = GraphClassification(
-        # A folder's own labels and attributes, and degree and clustering coefficient as in the paper.
-        features="auto" if features is None else "both",
-        **settings,
-    )
-    networks = range(estimator.n_init)
-    job = f"{collection.name} {estimator.pool}"
-    estimator.set_params(callbacks=[curve, lambda state: bar.update(job, networks, state)])
-    with bar:
-        estimator.fit(collection[rest])
+    # A folder's own labels and attributes, and degree and clustering coefficient as in the paper.
+    estimator = GraphClassification(features="auto" if features is None else "both", **settings)
+    curve.fit(estimator, collection.name, collection[rest])
     estimator.metadata_ = {
         "graphs": collection.name,
         "node_features": None if features is None else asdict(features),
@@ -233,7 +225,7 @@ def _read(source: str, features: Any = None) -> tuple[GraphCollection, Any]:
 
 
 def _show(metrics: Mapping[str, Any]) -> None:
-    facts = [("pooler", metrics["pool"])]
+    facts = [("network", metrics["network"])]
     if "tested_on" in metrics:
         facts.append(("trained on, tested on", f"{metrics['trained_on']:,}, {metrics['tested_on']:,} graphs"))
         facts.append(("epochs", str(metrics["epochs"])))

@@ -186,7 +186,8 @@ class TrainingBar:
                 f"{len(state.active)} of {len(folds)} folds training, validation accuracy {accuracy:.1f} %"
             )
         else:
-            count = f"{len(state.active)} networks, validation MSE {state.validation['mse'].mean():.3f}"
+            error = state.validation["mse" if "mse" in state.validation else "task"].mean()
+            count = f"{len(state.active)} networks, validation MSE {error:.3f}"
         self._draw(state, f"{job} ({self._job} of {self._jobs})", count)
 
     def _draw(self, state: Any, description: str, count: str) -> None:

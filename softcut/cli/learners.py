@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from softcut import __version__
-from softcut.cli.console import note, out, say_written
+from softcut.cli.console import TrainingBar, err, note, out, say_written
 from softcut.cli.output import Output, Place
 from softcut.errors import DependencyError, ModelFileError, ParameterError
 from softcut.files import atomic_json
@@ -25,7 +25,10 @@ if TYPE_CHECKING:
 RESULT_FILES = ("predictions.csv", "metrics.json", "report.html")
 
 # Options that are not given are left to the estimator.
-Pool = Annotated[str | None, typer.Option(help="The pooler, for example mincut, topk or nopool.")]
+Pool = Annotated[
+    str | None,
+    typer.Option(help="The paper's network with this pooler, for example mincut, topk or nopool."),
+]
 SavedModel = Annotated[
     Path | None, typer.Option(help="Train nothing: predict with this model, saved with --model-out.")
 ]
@@ -42,18 +45,28 @@ LearningRate = Annotated[float | None, typer.Option("--lr", help="Adam's step si
 Seed = Annotated[int, typer.Option("--seed", help="Random state.")]
 Report = Annotated[bool, typer.Option(help="Write report.html, a page with all scores and curves.")]
 
-# Numbers of a training that are drawn, in words.
-_DRAWN = {"loss": "loss", "accuracy": "accuracy", "mse": "mean squared error (of standardised numbers)"}
-
 
 class Curve:
-    """A callback that remembers the numbers of every epoch, of training and of validation."""
+    """A callback that remembers the numbers of every epoch, of training and of validation, and draws a bar."""
 
-    def __init__(self) -> None:
+    def __init__(self, loss: str) -> None:
+        self._titles = {"loss": loss, "accuracy": "accuracy"}
         self._told: list[LoopProgress] = []
+
+    def fit(self, estimator: Any, job: str, *data: Any) -> None:
+        """Train the estimator, with a bar."""
+        bar = TrainingBar(err, jobs=1)
+        estimator.set_params(callbacks=[self, lambda state: bar.update(job, range(self.networks), state)])
+        with bar:
+            estimator.fit(*data)
 
     def __call__(self, state: LoopProgress) -> None:
         self._told.append(state)
+
+    @property
+    def networks(self) -> int:
+        """How many are trained."""
+        return 1 + max(max(state.active) for state in self._told)
 
     def drawn(self, best: Sequence[int]) -> dict[str, Any] | None:
         """What the page draws: means over the networks, those that have stopped at their last value."""
@@ -63,16 +76,15 @@ class Curve:
 
         if not self._told:
             return None
-        networks = 1 + max(max(state.active) for state in self._told)
 
         def line(part: str, name: str) -> np.ndarray:
-            values = np.full((len(self._told), networks), np.nan)
+            values = np.full((len(self._told), self.networks), np.nan)
             for row, state in zip(values, self._told, strict=True):
                 row[list(state.active)] = getattr(state, part)[name]
             return held(values).mean(1)
 
         panels: dict[str, Any] = {}
-        for name, title in _DRAWN.items():
+        for name, title in self._titles.items():
             parts = {"training": "means", "validation": "validation"}
             lines = {said: line(p, name) for said, p in parts.items() if name in getattr(self._told[0], p)}
             if "validation" in lines:
@@ -103,8 +115,9 @@ def check_share(held_out: float) -> None:
 
 
 def given(**settings: Any) -> dict[str, Any]:
-    """The options that were given."""
-    return {name: value for name, value in settings.items() if value is not None}
+    """The options that were given, for an estimator."""
+    chosen = {name: value for name, value in settings.items() if value is not None}
+    return {**chosen, "preset": "paper"} if "pool" in chosen else chosen
 
 
 def facts_of(collection: GraphCollection, estimator: Any, scored: int, model: Path | None) -> dict[str, Any]:
@@ -115,7 +128,7 @@ def facts_of(collection: GraphCollection, estimator: Any, scored: int, model: Pa
         "graphs": len(collection),
         "nodes": collection.num_nodes,
         "edges": len(collection.col) // 2,
-        "pool": estimator.pool,
+        "network": f"the paper's, {estimator.pool or 'mincut'}" if estimator.preset == "paper" else "default",
     }
     if model is not None:
         return {**facts, "model": model.name}

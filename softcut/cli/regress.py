@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from softcut.cli.console import TrainingBar, err, show, spoken_warnings
+from softcut.cli.console import show, spoken_warnings
 from softcut.cli.learners import (
     BatchSize,
     Curve,
@@ -105,7 +105,7 @@ def regress(
         batch_size=batch_size,
         learning_rate=learning_rate,
     )
-    curve = Curve()
+    curve = Curve("mean squared error of standardised numbers")
     with spoken_warnings():
         if model is not None:
             estimator = GraphRegression.load(model).set_params(device=device)
@@ -181,13 +181,9 @@ def _train(
     if len(rest) < 2 or not len(tested):
         held = plural(len(data.graphs), "graph")
         raise DataError(f"{source} holds {held}: too few to train on some and test on others.")
-    bar = TrainingBar(err, jobs=1)
     # A folder's own labels and attributes, and degree and clustering coefficient.
     estimator = GraphRegression(features="auto" if "elements" in data.about else "both", **settings)
-    networks, job = range(estimator.n_init), f"{data.graphs.name} {estimator.pool}"
-    estimator.set_params(callbacks=[curve, lambda state: bar.update(job, networks, state)])
-    with bar:
-        estimator.fit(data.graphs[rest], data.targets[rest])
+    curve.fit(estimator, data.graphs.name, data.graphs[rest], data.targets[rest])
     means = data.targets[rest].mean(axis=0).tolist()
     estimator.metadata_ = {
         "graphs": data.graphs.name,
@@ -273,7 +269,7 @@ def _show(metrics: Mapping[str, Any], predicted: np.ndarray) -> None:
     if "scores" in metrics:
         rows = [[name, *number_cells(score)] for name, score in metrics["scores"].items()]
         table = Table(["target", *NUMBER_SCORES], rows, title)
-    facts = [f"Pooler {metrics['pool']}"]
+    facts = [f"Network: {metrics['network']}"]
     if "tested_on" in metrics:
         facts.append(f"trained on {metrics['trained_on']:,} graphs, tested on {metrics['tested_on']:,}")
         facts.append(f"{metrics['epochs']} epochs{' (interrupted)' if metrics['interrupted'] else ''}")

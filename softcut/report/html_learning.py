@@ -325,7 +325,7 @@ def _first(what: str, count: int, order: str) -> str:
 def _training_rows(metrics: Mapping[str, Any]) -> list[list[str]]:
     """How the model came about."""
     words = {
-        "pool": "pooler",
+        "network": "network",
         "model": "model",
         "trained_on": "graphs trained on (a part of them decides when to stop)",
         "tested_on": "graphs held out, on which all scores are",

@@ -93,12 +93,12 @@ def test_a_data_set_by_name_uses_its_own_split(done, refused, shapes, data, monk
 
 @pytest.mark.parametrize("classes", [10, 11])
 def test_few_classes_are_listed(capsys, classes):
-    metrics = {"pool": "topk", "trained_on": 9000, "tested_on": 1000, "epochs": 3, "accuracy": 0.875}
+    metrics = {"network": "default", "trained_on": 9000, "tested_on": 1000, "epochs": 3, "accuracy": 0.875}
     metrics |= {"accuracy_interval": [0.8, 0.9], "baseline_accuracy": 0.25, "calibration_error": 0.0123}
     metrics |= {"accuracy_per_class": dict.fromkeys(map(str, range(classes)), 0.5), "interrupted": True}
     metrics |= {"name": "g", "graphs": 10_000, "classes": [""] * classes, "seconds": 1.25}
     _show(metrics)
-    facts = {"pooler": "topk", "trained on, tested on": "9,000, 1,000 graphs"}
+    facts = {"network": "default", "trained on, tested on": "9,000, 1,000 graphs"}
     facts |= {"epochs": "3", "accuracy": "87.5 %", "95 % interval of it": "80.0 to 90.0 %"}
     facts |= {"of always the most frequent class": "25.0 %", "calibration error": "0.012"}
     facts |= {f"of class {i}": "50.0 %" for i in range(classes)} if classes == 10 else {}
@@ -107,7 +107,7 @@ def test_few_classes_are_listed(capsys, classes):
 
 
 def test_a_curve_is_the_mean_of_the_networks_and_keeps_the_last_value_of_those_that_stopped():
-    curve = Curve()
+    curve = Curve("loss")
     assert curve.drawn([1]) is None
     both, one = {"loss": np.array([1.0, 3.0]), "l2": np.zeros(2)}, {"loss": np.array([5.0])}
     curve(LoopProgress(10, 30, {}, {**both, "accuracy": np.array([0.5, 0.7])}, (0, 1), means=both))

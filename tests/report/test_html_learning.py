@@ -20,7 +20,14 @@ def classified(classes=3, count=60, known=True):
     chances /= chances.sum(1, keepdims=True)
     graphs = {"graph": [f"{EVIL}{i}" for i in range(count)], "nodes": [9] * count, "edges": [8] * count}
     metrics = {
-        **{"name": EVIL, "softcut": "1.2.3", "graphs": 600, "nodes": 12_345, "edges": 2, "pool": "topk"},
+        **{
+            "name": EVIL,
+            "softcut": "1.2.3",
+            "graphs": 600,
+            "nodes": 12_345,
+            "edges": 2,
+            "network": "default",
+        },
         **{
             "classes": [f"{EVIL}{c}" for c in range(classes)],
             "scored_on": "On <b>some</b>.",
