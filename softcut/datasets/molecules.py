@@ -33,6 +33,11 @@ class HeavyAtoms:
     bonds: list[tuple[int, int, int]]  # both atoms, and the type: 1, 2, 3 or 4 for aromatic ones
 
 
+def require_rdkit() -> Any:
+    """rdkit's module of molecules, or a sentence that says how to get it."""
+    return require("rdkit.Chem", "molecules", "reading molecules from SMILES")
+
+
 def read_smiles(smiles: str) -> HeavyAtoms | None:
     """A molecule of its SMILES; None where rdkit cannot read it.
 
@@ -40,10 +45,12 @@ def read_smiles(smiles: str) -> HeavyAtoms | None:
     >>> read_smiles("C#N")
     HeavyAtoms(symbols=['C', 'N'], numbers=[(1, 0), (0, 0)], bonds=[(0, 1, 3)])
     """
-    chem = require("rdkit.Chem", "molecules", "reading molecules from SMILES")
+    chem = require_rdkit()
+    from rdkit.rdBase import BlockLogs
+
     kinds = chem.BondType
     types = {kinds.SINGLE: 1, kinds.DOUBLE: 2, kinds.TRIPLE: 3, kinds.AROMATIC: 4}
-    with require("rdkit.rdBase", "molecules", "reading molecules from SMILES").BlockLogs():
+    with BlockLogs():  # what cannot be read is named by the caller
         molecule = chem.MolFromSmiles(smiles)
     if molecule is None or molecule.GetNumAtoms() == 0:
         return None
@@ -147,6 +154,7 @@ def read_molecules(
     elements : sequence of str, optional
         Those of the training molecules, for a model that was trained: others are refused, and targets may be missing.
     """
+    require_rdkit()
     frame: Any = path
     if str(path).lower().endswith(".parquet"):
         frame = require("pandas", "tables", "reading Parquet files").read_parquet(path)

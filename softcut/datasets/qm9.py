@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from softcut.datasets import fetching
-from softcut.datasets.molecules import BOND_ORDERS, read_smiles
+from softcut.datasets.molecules import BOND_ORDERS, read_smiles, require_rdkit
 from softcut.errors import DataError
 from softcut.files import atomic_write
 from softcut.graph.collection import pointer
@@ -129,6 +129,7 @@ def _verified(molecules: Molecules, where: str) -> Molecules:
 
 def read_table(text: str) -> Molecules:
     """Molecules from a table with the columns mol_id, smiles and those of ``PROPERTIES``."""
+    require_rdkit()
     sizes, atoms, num_bonds, bonds, targets, number = [], [], [], [], [], []
     for row in csv.DictReader(io.StringIO(text)):
         molecule = read_smiles(row["smiles"])
