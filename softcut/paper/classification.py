@@ -15,8 +15,10 @@ from typing import Any
 import numpy as np
 import torch
 
-from softcut.datasets.collections import load_graphs, load_hierarchy
+from softcut.datasets.collections import load_graphs, load_hierarchy, load_raw_graphs
+from softcut.errors import ParameterError
 from softcut.graph.collection import GraphCollection
+from softcut.learning.default_folds import MEMBERS, DefaultFold, train_default_folds
 from softcut.learning.experiment import METHODS as NETWORKS
 from softcut.learning.experiment import (
     ClassifierSettings,
@@ -41,7 +43,11 @@ def settings_of(
         from softcut.baselines.wl import WL_SETTINGS
 
         return {**WL_SETTINGS, "split_seed": seed, "folds": folds}
-    _, settings = table2.network_of(method, settings)
+    network, settings = table2.network_of(method, settings)
+    if network == "default":
+        names = ("batch", "lr", "epochs", "patience", "l2", "hidden", "levels")
+        known = {name: getattr(settings, name) for name in names} | {"members": MEMBERS}
+        return {**known, "data": graphs.note or "published", "split_seed": seed, "folds": folds}
     known = {**asdict(settings), "pool_args": dict(settings.pool_args)}
     if settings.stop_on == "loss":
         del known["stop_on"]  # runs on disk are known without it
@@ -104,24 +110,27 @@ def run(
             runs = [{**shared, "seed": fold, "accuracy": 100 * hits} for fold, hits in accuracies]
             session.keep(table2.table_of(method), runs, checkpoint, device="cpu")
             return
-        hierarchy = None
-        if NETWORKS[network] in HIERARCHIES:
-            hierarchy = load_hierarchy(graphs, network, data)
-            session.tell(f"{name}, coarse graphs ready after {time.perf_counter() - start:.1f} s")
-        results, loop = train_folds(
-            graphs,
-            network,
-            numbers,
-            seed,
-            own,
-            device=session.device,
-            hierarchy=hierarchy,
-            callback=session.watch(
+        options: dict[str, Any] = {
+            "device": session.device,
+            "callback": session.watch(
                 name, known["epochs"], _describe, partial(progress, f"{graphs.name} {method}", numbers)
             ),
-            checkpoint=checkpoint,
-            time_limit=session.left,
-        )
+            "checkpoint": checkpoint,
+            "time_limit": session.left,
+        }
+        results: Sequence[FoldResult | DefaultFold]
+        if network == "default":
+            plain = load_graphs(graphs.name, data, structure=False)
+            coefficients = load_raw_graphs(graphs.name, data)[0].coefficients
+            results, loop = train_default_folds(
+                plain, numbers, seed, own, coefficients=coefficients, **options
+            )
+        else:
+            hierarchy = None
+            if NETWORKS[network] in HIERARCHIES:
+                hierarchy = load_hierarchy(graphs, network, data)
+                session.tell(f"{name}, coarse graphs ready after {time.perf_counter() - start:.1f} s")
+            results, loop = train_folds(graphs, network, numbers, seed, own, hierarchy=hierarchy, **options)
         if loop.interrupted:
             raise KeyboardInterrupt
         if not results:
@@ -153,18 +162,11 @@ def _describe(state: LoopProgress) -> str:
     return f"{len(state.active)} folds training, validation loss {loss:.4f}, accuracy {100 * accuracy:.1f}"
 
 
-def _record(result: FoldResult, seconds: float) -> dict[str, Any]:
-    return {
-        "seed": result.fold,
-        "accuracy": round(100 * result.accuracy, 4),
-        "best_epoch": result.best_epoch,
-        "epochs": result.epochs,
-        "validation_loss": round(result.validation_loss, 6),
-        "validation_task": round(result.validation_task, 6),
-        "validation_accuracy": round(100 * result.validation_accuracy, 4),
-        **{key: round(value, 6) for key, value in result.details.items()},
-        "seconds": round(seconds, 3),
-    }
+def _record(result: FoldResult | DefaultFold, seconds: float) -> dict[str, Any]:
+    told = asdict(result)
+    told |= {name: 100 * told[name] for name in ("accuracy", "validation_accuracy")}
+    told = {"seed": told.pop("fold"), **told, **told.pop("details", {}), "seconds": seconds}
+    return {name: round(value, 6) if isinstance(value, float) else value for name, value in told.items()}
 
 
 def _means(loop: LoopResult) -> dict[str, Any]:
@@ -218,7 +220,13 @@ def main(given: Any, screen: commands.Screen) -> None:
         return
     datasets = table2.dataset_names(given.dataset or table2.DATASETS, "--dataset")
     table2.check_methods(methods := given.method or table2.METHODS, "--method")
-    settings = ClassifierSettings(**commands.given_settings(given, _NUMBERS))
+    changed = commands.given_settings(given, _NUMBERS)
+    settings = ClassifierSettings(**changed)
+    if changed and "default" in methods:
+        raise ParameterError(
+            "--method default has settings of its own: change them by a trial, default+lr=0.002.",
+            argument="method",
+        )
     options = {name: getattr(given, name) for name in ("folds", "minutes", "seed", "device", "data")}
     with screen.working(len(datasets) * len(methods)) as bar:
         options |= {"settings": settings, "tell": bar.tell, "progress": bar.update}

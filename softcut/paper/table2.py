@@ -28,6 +28,7 @@ from numpy.typing import NDArray
 from softcut.datasets.collections import COLLECTIONS
 from softcut.errors import ParameterError
 from softcut.graph.collection import GraphCollection
+from softcut.learning.default_folds import default_settings
 from softcut.learning.experiment import METHODS as NETWORKS
 from softcut.learning.experiment import ClassifierSettings
 from softcut.nn.pool import pool_options
@@ -38,7 +39,8 @@ DATASETS = ("Bench-easy", "Bench-hard", "Mutagenicity", "PROTEINS", "DD", "COLLA
 SMALL_DATASETS = ("Bench-easy-small", "Bench-hard-small")  # published, not in the paper's table
 PAPER_METHODS = ("wl", "dense", "nopool", "graclus", "ndp", "diffpool", "topk", "sagpool", "mincut")
 POOLERS = PAPER_METHODS[3:]
-METHODS = (*PAPER_METHODS, "random", "dmon", "justbalance")
+# "default" is that of GraphClassification: its protocol is in docs/classification.md.
+METHODS = (*PAPER_METHODS, "random", "dmon", "justbalance", "default")
 
 # What keeps MinCutPool from degenerating, taken away piece by piece; a table of their own.
 ABLATIONS: dict[str, dict[str, Any]] = {
@@ -143,6 +145,8 @@ def network_of(method: str, settings: ClassifierSettings) -> tuple[str, Classifi
     """The network that a method trains, and its settings: a variant is MinCutPool with other options."""
     if method in ABLATIONS:
         return "mincut", replace(settings, pool_args={**settings.pool_args, **ABLATIONS[method]})
+    if method.partition("+")[0] == "default":
+        settings = default_settings()
     if not is_trial(method):
         return method, settings
     network, changes = read_trial(method)
