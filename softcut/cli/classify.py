@@ -101,6 +101,7 @@ def classify(
     )
     if model is None:
         metrics["validation_accuracy"] = [float(value) for value in estimator.validation_accuracy_]
+        metrics["subtree_share"] = float(estimator.subtree_share_)
     truth, known = None, np.full(len(collection), "", dtype=object)
     if collection.y is not None:
         known = np.asarray(collection.classes, dtype=object)[collection.y]
@@ -153,7 +154,7 @@ def _train(source: str, held_out: float, settings: dict[str, Any], curve: Curve)
     from softcut.learning import GraphClassification
     from softcut.tables.arrays import plural
 
-    collection, features = _read(source)
+    collection, features = _read(source, paper=settings.get("preset") == "paper")
     if collection.y is None:
         raise DataError(
             f"{source} has no graph labels ({collection.name}_graph_labels.txt), and training needs them."
@@ -200,12 +201,13 @@ def _use(model: Path, source: str, device: str) -> Classified:
     from softcut.learning import GraphClassification
 
     estimator = GraphClassification.load(model).set_params(device=device)
-    collection, _ = _read(source, node_features_of(model, estimator.metadata_, source))
+    features = node_features_of(model, estimator.metadata_, source)
+    collection, _ = _read(source, features, paper=estimator.preset == "paper")
     return estimator, collection, np.arange(len(collection))
 
 
-def _read(source: str, features: Any = None) -> tuple[GraphCollection, Any]:
-    """A folder with how its features were made, or a data set by name (None: the paper's features)."""
+def _read(source: str, features: Any = None, *, paper: bool) -> tuple[GraphCollection, Any]:
+    """A folder with how its features were made, or a data set by name, with degrees where the `paper` has them."""
     from softcut.datasets import name_of_data_set
     from softcut.datasets.collections import COLLECTIONS, load_graphs
     from softcut.datasets.tu import read_tu_folder
@@ -218,7 +220,7 @@ def _read(source: str, features: Any = None) -> tuple[GraphCollection, Any]:
         raise ParameterError(
             f"{source} is neither a folder nor a data set; the data sets are {', '.join(COLLECTIONS)}."
         )
-    collection = load_graphs(source)
+    collection = load_graphs(source, structure=paper)
     if collection.note:
         note(f"{collection.name} is {collection.note}.")
     return collection, None
@@ -234,7 +236,7 @@ def _show(metrics: Mapping[str, Any]) -> None:
         facts.append(("accuracy", f"{100 * metrics['accuracy']:.1f} %"))
         facts.append(("95 % interval of it", f"{100 * low:.1f} to {100 * high:.1f} %"))
         if metrics["baseline_accuracy"] is not None:
-            facts.append(("of always the most frequent class", f"{100 * metrics['baseline_accuracy']:.1f} %"))
+            facts.append(("baseline: the most frequent class", f"{100 * metrics['baseline_accuracy']:.1f} %"))
         shown = metrics["accuracy_per_class"] if len(metrics["accuracy_per_class"]) <= _CLASSES else {}
         facts += [(f"of class {name}", f"{100 * value:.1f} %") for name, value in shown.items()]
         facts.append(("calibration error", f"{metrics['calibration_error']:.3f}"))

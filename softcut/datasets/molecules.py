@@ -194,7 +194,7 @@ def read_molecules(
     graphs = molecule_graphs(molecules, elements, stem_of(path))
     seen = tuple(graphs.feature_names or ())[: -len(NUMBERS)]
     said = (
-        f"{label}: {len(kept):,} molecules of column {column.title!r}; nodes are heavy atoms (features: element "
+        f"{label}: {len(kept):,} molecule{'s' * (len(kept) > 1)} of column {column.title!r}; nodes are heavy atoms (features: element "
         f"{', '.join(seen)}; hydrogens; charge), edges are bonds (weight: bond order)"
     )
     goal = f"; to predict: {listed([c.title for c in wanted])}" if wanted else ""

@@ -330,6 +330,7 @@ def _training_rows(metrics: Mapping[str, Any]) -> list[list[str]]:
         "trained_on": "graphs trained on (a part of them decides when to stop)",
         "tested_on": "graphs held out, on which all scores are",
         "networks": "networks whose answers are averaged",
+        "subtree_share": "share of the models of subtree patterns in this average",
         "epochs": "epochs",
     }
     rows = [
