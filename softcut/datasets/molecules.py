@@ -193,8 +193,9 @@ def read_molecules(
     _check_elements(molecules, elements, [texts[row] for row in kept], label)
     graphs = molecule_graphs(molecules, elements, stem_of(path))
     seen = tuple(graphs.feature_names or ())[: -len(NUMBERS)]
+    count = f"{len(kept):,} molecule{'s' * (len(kept) > 1)}"
     said = (
-        f"{label}: {len(kept):,} molecule{'s' * (len(kept) > 1)} of column {column.title!r}; nodes are heavy atoms (features: element "
+        f"{label}: {count} of column {column.title!r}; nodes are heavy atoms (features: element "
         f"{', '.join(seen)}; hydrogens; charge), edges are bonds (weight: bond order)"
     )
     goal = f"; to predict: {listed([c.title for c in wanted])}" if wanted else ""
