@@ -35,13 +35,21 @@ SavedModel = Annotated[
 HeldOut = Annotated[
     float, typer.Option(help="Share of the graphs that is not trained on and tests the model.")
 ]
-Networks = Annotated[int | None, typer.Option(help="Networks trained side by side and averaged.")]
-Epochs = Annotated[int | None, typer.Option("--epochs", help="The most epochs.")]
-PatienceOf = Annotated[
-    int | None, typer.Option(help="Stop after so many epochs without a lower validation loss.")
+Networks = Annotated[
+    int | None, typer.Option(help="Networks trained side by side and averaged; 3, with --pool 1.")
 ]
-BatchSize = Annotated[int | None, typer.Option("--batch", help="Graphs in a step.")]
-LearningRate = Annotated[float | None, typer.Option("--lr", help="Adam's step size.")]
+Epochs = Annotated[int | None, typer.Option("--epochs", help="The most epochs; 200, with --pool 500.")]
+PatienceOf = Annotated[
+    int | None,
+    typer.Option(help="Stop after so many epochs without a lower validation loss; 20, with --pool 50."),
+]
+BatchSize = Annotated[
+    int | None,
+    typer.Option("--batch", help="Graphs in a step; by the number of graphs, with --pool 32."),
+]
+LearningRate = Annotated[
+    float | None, typer.Option("--lr", help="Adam's step size; 0.001, with --pool 0.0005.")
+]
 Seed = Annotated[int, typer.Option("--seed", help="Random state.")]
 Report = Annotated[bool, typer.Option(help="Write report.html, a page with all scores and curves.")]
 

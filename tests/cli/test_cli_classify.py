@@ -8,11 +8,14 @@ from unittest.mock import create_autospec
 
 import numpy as np
 import pytest
+import typer
 
+from softcut.cli.app import app
 from softcut.cli.classify import _show
 from softcut.cli.learners import Curve
 from softcut.datasets import load_graphs
 from softcut.learning import GraphClassification
+from softcut.learning.graph_estimator import PRESETS
 from softcut.metrics.predictions import class_scores
 from softcut.training import LoopProgress
 
@@ -162,3 +165,13 @@ def test_classes_that_cannot_be_learnt_are_named(refused, shapes):
     labels = Path("shapes/raw/SHAPES_graph_labels.txt")
     labels.write_text(classes[:-2])
     assert "must have a line for each of the 20 graphs, got 19" in refused("classify", "shapes")
+
+
+@pytest.mark.parametrize("command", ["classify", "regress"])
+def test_the_help_names_what_options_mean_that_are_left_out(command):
+    own, paper = PRESETS["default"], PRESETS["paper"]
+    options = {each.name: each for each in typer.main.get_command(app).commands[command].params}
+    for name in ("n_init", "max_iter", "patience", "batch_size", "learning_rate"):
+        said = "by the number of graphs" if own[name] is None else f"{own[name]:g}"
+        assert options[name].default is None
+        assert options[name].help.endswith(f"; {said}, with --pool {paper[name]:g}."), name
