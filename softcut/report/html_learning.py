@@ -208,7 +208,11 @@ def _page(
 ) -> str:
     """The page of these parts, with how the model was trained and where all of it comes from."""
     if curve:
-        parts["Learning curve"] = [curve_view(curve)]
+        alone = "The networks alone: models of subtree patterns join them when they are trained."
+        parts["Learning curve"] = [
+            *([Text(alone)] if metrics.get("subtree_share") else []),
+            curve_view(curve),
+        ]
     notes = note_table(metrics)
     if notes is not None:
         parts["Notes"] = [notes]
@@ -304,16 +308,11 @@ def _class_table(
         first, second = np.argsort(-chances[i], kind="stable")[:2].tolist()
         row: list[Any] = [shortened(str(graphs["graph"][i]), _NAME)]
         if truth is not None:
-            row += [names[truth[i]], "right" if truth[i] == first else "wrong"]
+            row.append(names[truth[i]])
         row += [names[first], Cell(f"{chances[i, first]:.2f}")]
         row += [names[second], Cell(f"{chances[i, second]:.2f}")] if several else []
         rows.append([*row, graphs["nodes"][i], graphs["edges"][i]])
-    columns = [
-        "graph",
-        *(["true class", "prediction"] if truth is not None else []),
-        "predicted",
-        "probability",
-    ]
+    columns = ["graph", *(["true class"] if truth is not None else []), "predicted", "probability"]
     columns += ["next class", "its probability"] if several else []
     return number_table([*columns, "nodes", "edges"], rows, caption)
 
@@ -322,7 +321,7 @@ def _first(what: str, count: int, order: str) -> str:
     return f"{'All' if count <= _ROWS else f'{_ROWS} of'} {count:,} {what}, {order}; predictions.csv has all."
 
 
-def _training_rows(metrics: Mapping[str, Any]) -> list[list[str]]:
+def _training_rows(metrics: Mapping[str, Any]) -> list[list[str | Cell]]:
     """How the model came about."""
     words = {
         "network": "network",
@@ -333,12 +332,14 @@ def _training_rows(metrics: Mapping[str, Any]) -> list[list[str]]:
         "subtree_share": "share of the models of subtree patterns in this average",
         "epochs": "epochs",
     }
-    rows = [
-        [said, f"{metrics[key]:,}" if isinstance(metrics[key], int) else str(metrics[key])]
-        for key, said in words.items()
-        if key in metrics
-    ]
-    return [*rows, *([["ended by", "Ctrl-C"]] if metrics.get("interrupted") else [])]
+    rows: list[list[str | Cell]] = []
+    for key, said in words.items():
+        if key in metrics:
+            value = metrics[key]
+            rows.append([said, f"{value:,}" if isinstance(value, int) else str(value)])
+    if metrics.get("interrupted"):
+        rows.append(["ended by", "Ctrl-C"])
+    return rows
 
 
 def curve_view(curve: Mapping[str, Any]) -> View:

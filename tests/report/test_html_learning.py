@@ -78,7 +78,7 @@ def test_everything_that_was_measured_is_on_the_page():
     (first, *_) = rows_of(page, "Least certain graphs")[1:]
     two = -np.sort(-chances, axis=1)[:, :2]
     least = int(np.argmin(two[:, 0] - two[:, 1]))
-    assert f"&gt;{least}" in "".join(first[0]) and f"{two[least, 0]:.2f}" in first[4]
+    assert f"&gt;{least}" in "".join(first[0]) and f"{two[least, 0]:.2f}" in first[3]
 
 
 def test_a_perfect_model_and_one_without_known_classes():
