@@ -181,6 +181,11 @@ def _train(
     if len(rest) < 2 or not len(tested):
         held = plural(len(data.graphs), "graph")
         raise DataError(f"{source} holds {held}: too few to train on some and test on others.")
+    for name, column in zip(data.names, data.targets.T, strict=True):
+        if (column == column[0]).all():
+            raise DataError(
+                f"{source}: {name!r} is {column[0]:g} for all graphs, so there is nothing to learn."
+            )
     # A folder's own labels and attributes, and degree and clustering coefficient.
     estimator = GraphRegression(features="auto" if "elements" in data.about else "both", **settings)
     curve.fit(estimator, data.graphs.name, data.graphs[rest], data.targets[rest])

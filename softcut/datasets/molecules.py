@@ -16,11 +16,12 @@ from softcut.graph.collection import GraphCollection, pointer
 from softcut.io.feature_files import features_from
 from softcut.io.text_files import stem_of
 from softcut.tables.arrays import is_missing, listed, plural, shown
-from softcut.tables.columns import Column, InputTable, looks_like_id
+from softcut.tables.columns import Column, InputTable, is_value, looks_like_id
 
 # Of the bond types 1, 2, 3 (single, double, triple) and 4 (aromatic).
 BOND_ORDERS = np.array([0.0, 1.0, 2.0, 3.0, 1.5], np.float32)
 NUMBERS = ("hydrogens", "charge")  # what is known of an atom besides its element
+_TABLES = (".csv", ".tsv", ".txt", ".xlsx", ".parquet")
 _TITLES = ("smiles", "smi", "canonical_smiles", "isomeric_smiles", "structure")
 
 
@@ -155,13 +156,13 @@ def read_molecules(
         Those of the training molecules, for a model that was trained: others are refused, and targets may be missing.
     """
     require_rdkit()
-    frame: Any = path
+    label, frame = Path(path).name, path
+    if not label.lower().removesuffix(".gz").endswith(_TABLES):
+        raise DataError(f"{label} is no table that can be read: name a file {', '.join(_TABLES)}.")
     if str(path).lower().endswith(".parquet"):
         frame = require("pandas", "tables", "reading Parquet files").read_parquet(path)
     table = features_from(frame, header=True)  # columns are named by their titles
-    label = Path(path).name
-    if not isinstance(table, InputTable):
-        raise DataError(f"{label} holds only numbers: a table of molecules has a column of SMILES.")
+    assert isinstance(table, InputTable)
     column = _smiles_column(table, smiles, label)
     texts, trained = column.text or [], elements is not None
     wanted = _target_columns(table, column, targets, label, trained)
@@ -239,6 +240,11 @@ def _target_columns(
     unknown = [name for name in asked if name not in titles]
     if unknown and may_be_missing:
         return []
+    for number, column in enumerate(table.columns):
+        if column.title in unknown and column.text is not None:
+            row = next(i for i, text in enumerate(column.text) if not is_value(text))
+            value = shown(column.text[row])
+            raise DataError(f"{label}: {value} in {table.spot(row, number)} is no number.")
     if unknown:
         raise DataError(f"{label} has no column of numbers {unknown[0]!r}; it has {listed(titles)}.")
     return [numbers[titles.index(name)] for name in dict.fromkeys(asked)]

@@ -118,6 +118,10 @@ def test_what_cannot_be_read_is_said(done, refused, chains, shapes):
     assert "nowhere is neither a folder with graphs nor a table" in refused("regress", "nowhere")
     chains("few.csv", count=1)
     assert "few.csv holds 1 graph: too few" in refused("regress", "few.csv", "--target", "atoms")
+    Path("same.csv").write_text("smiles,y\n" + "CO,5\n" * 20)
+    assert "same.csv: 'y' is 5 for all graphs, so there is nothing to learn." in refused(
+        "regress", "same.csv"
+    )
     shapes("shapes", 20, numbers=True)
     done("regress", "shapes", "--epochs", 1, *QUICK, "--model-out", "m", "--no-report")
     assert not Path("shapes-numbers/report.html").exists()

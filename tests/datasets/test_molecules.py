@@ -102,8 +102,11 @@ def test_what_is_missing_is_named(table, tmp_path, monkeypatch):
     refuses(DataError, r"no row has SMILES in column 'a' that rdkit can read", read_molecules, untitled, "a")
     words = table("smiles,kind\nCO,a\nCC,b\n", "words.csv")
     refuses(DataError, r"words.csv has no column of numbers", read_molecules, words)
-    np.save(tmp_path / "x.npy", np.eye(2))
-    refuses(DataError, r"holds only numbers", read_molecules, tmp_path / "x.npy")
+    named = r"words.csv: 'a' in line 2, column 2 \('kind'\) is no number"
+    refuses(DataError, named, read_molecules, words, targets=["kind"])
+    refuses(
+        DataError, r"x.npy is no table that can be read: name a file .csv", read_molecules, tmp_path / "x.npy"
+    )
     monkeypatch.setitem(sys.modules, "rdkit.Chem", None)
     refuses(
         DependencyError,
