@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from softcut.ops.uniform import uniform_ortho
 from softcut.paper import table2
 from softcut.paper.comparison import FOLDS, Results, compared, longest_curves
 from softcut.paper.runs import read_cells
@@ -16,7 +17,6 @@ from softcut.report.tables import markdown_table, mean_and_deviation, to_markdow
 from tools.results import read_json
 from tools.uniform import FILE as UNIFORM
 from tools.uniform import table as uniform_table
-from tools.uniform import uniform_ortho
 from tools.verdicts import table2_verdicts
 
 _CURVES = ("PROTEINS", "DD", "Bench-hard", "REDDIT-BINARY")
@@ -130,7 +130,7 @@ def page_text(out: str | Path) -> str:
             "The uniform assignment has the smallest L_c there is, and no gradient. It is left only where L_o gains "
             "more than L_c loses, to second order: along changes of S with q below w_o / (w_c u √K), with w_o and w_c "
             "the weights of the losses, u the uniform L_o and q the mean squared difference between neighbours over "
-            "the variance within the graph (formulas in `tools/uniform.py`). `smallest q`: the "
+            "the variance within the graph (formulas in `softcut.ops.uniform`). `smallest q`: the "
             "least that any direction of the first pooler's hidden features has before training, mean over ten "
             "networks. At the second level nothing differs between clusters while the first is uniform, so it stays "
             "uniform as well.",

@@ -80,7 +80,7 @@ def train_default_folds(
         raise ParameterError("graphs must have classes y.", argument="graphs")
     given = graphs.num_features > 0
     inputs = NodeInputs.fit(
-        graphs, given=given, structure=True, scaled=True, most=MOST_DEGREE, coefficients=coefficients
+        graphs, given=given, structure=not given, scaled=True, most=MOST_DEGREE, coefficients=coefficients
     )
     read, parts = inputs.transform(graphs, coefficients), folds(graphs, 10, seed)
     splits = []

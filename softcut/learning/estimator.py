@@ -56,7 +56,7 @@ class GraphClassification(ClassifierMixin, GraphEstimator):
         Networks with different weights, trained side by side; their probabilities are averaged. 3, paper: 1.
     features : {"auto", "given", "structure", "both"}
         What the network reads of a node: the features x of the graphs, degree and clustering coefficient, or both.
-        "auto": both; of the paper x where the graphs have it, else the structure.
+        "auto": x where the graphs have it, else the structure. The default network counts degrees above 64 as 64.
     hidden, levels : int, optional
         Width of every layer; message-passing layers, or poolers in a row with preset="paper".
     batch_size, patience, learning_rate, l2 : number, optional

@@ -46,8 +46,8 @@ PRESETS: dict[str, dict[str, Any]] = {
         "batch_size": None,
         "learning_rate": 1e-3,
         "l2": 1e-4,
-        "max_iter": 200,
-        "patience": 20,
+        "max_iter": 100,
+        "patience": 15,
     },
     "paper": {
         "pool": "mincut",
@@ -200,9 +200,7 @@ class GraphEstimator(BaseEstimator):
         given, default = graphs.num_features > 0, self.preset == "default"
         if not given and self.features == "given":
             raise GraphError("the graphs have no features x: use features='structure', or give them x.")
-        structure = self.features in ("structure", "both") or (
-            self.features == "auto" and (default or not given)
-        )
+        structure = self.features in ("structure", "both") or (self.features == "auto" and not given)
         given = given and self.features != "structure"
         return NodeInputs.fit(
             graphs, given=given, structure=structure, scaled=default, most=MOST_DEGREE if default else None
@@ -376,7 +374,7 @@ class GraphEstimator(BaseEstimator):
                 whole("structure", known[0], 0), float(known[1]), positive("structure", known[2])
             )
             width += structure.max_degree + 2
-        plain = self.features == "given" or (self.features == "auto" and self._given > 0 and not default)
+        plain = self.features == "given" or (self.features == "auto" and self._given > 0)
         check(plain == (known is None), "structure")
         check(width == features and max(one_hot, values) <= features, "columns")
         numbers = values - (known is not None)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -29,10 +29,13 @@ from softcut.learning.experiment import (
 )
 from softcut.learning.hierarchy import HIERARCHIES
 from softcut.paper import commands, table2
+from softcut.paper.poolers import stated
 from softcut.paper.runs import Pair, Progress, RunSession, Tell, cells, quiet, settings_hash
 from softcut.paper.runs import merge as merge_folders
 from softcut.report.tables import cell_table
 from softcut.training import LoopProgress, LoopResult
+
+_KNOWN_BY = ("batch", "lr", "epochs", "patience", "l2", "hidden", "levels", "pool_args")
 
 
 def settings_of(
@@ -49,10 +52,10 @@ def settings_of(
         known = {name: getattr(settings, name) for name in names} | {"members": MEMBERS}
         return {**known, "data": graphs.note or "published", "split_seed": seed, "folds": folds}
     known = {**asdict(settings), "pool_args": dict(settings.pool_args)}
-    if settings.stop_on == "loss":
-        del known["stop_on"]  # runs on disk are known without it
+    usual = asdict(table2.SETTINGS)
     return {
-        **known,
+        # Runs on disk are known by these names; others count where they are changed.
+        **{name: value for name, value in known.items() if name in _KNOWN_BY or value != usual[name]},
         "k": list(settings.k or cluster_sizes(graphs, settings.levels)),
         "features": graphs.num_features,
         "data": graphs.note or "published",
@@ -83,7 +86,7 @@ def run(
     """
     datasets = table2.dataset_names(datasets)
     table2.check_methods(methods)
-    settings = ClassifierSettings() if settings is None else settings
+    settings = table2.SETTINGS if settings is None else settings
     session = RunSession(out, device, minutes, tell)
 
     def train(graphs: GraphCollection, method: str, known: Mapping[str, Any], missing: list[Pair]) -> None:
@@ -130,6 +133,7 @@ def run(
             if NETWORKS[network] in HIERARCHIES:
                 hierarchy = load_hierarchy(graphs, network, data)
                 session.tell(f"{name}, coarse graphs ready after {time.perf_counter() - start:.1f} s")
+            own = replace(own, pool_args=stated(NETWORKS[network], own.pool_args))
             results, loop = train_folds(graphs, network, numbers, seed, own, hierarchy=hierarchy, **options)
         if loop.interrupted:
             raise KeyboardInterrupt
@@ -211,7 +215,7 @@ _NUMBERS = {"batch": int, "epochs": int, "patience": int, "lr": float, "l2": flo
         f"among {', '.join((*table2.METHODS, *table2.ABLATIONS))}, or a trial: mincut+lr=0.002+batch=8",
     ),
     *commands.OF_FOLDS,
-    *commands.settings_options(ClassifierSettings(), _NUMBERS),
+    *commands.settings_options(table2.SETTINGS, _NUMBERS),
 )
 def main(given: Any, screen: commands.Screen) -> None:
     """E5: table 2, graph classification by every pooler; an interrupted run resumes."""
@@ -221,7 +225,7 @@ def main(given: Any, screen: commands.Screen) -> None:
     datasets = table2.dataset_names(given.dataset or table2.DATASETS, "--dataset")
     table2.check_methods(methods := given.method or table2.METHODS, "--method")
     changed = commands.given_settings(given, _NUMBERS)
-    settings = ClassifierSettings(**changed)
+    settings = replace(table2.SETTINGS, **changed)
     if changed and "default" in methods:
         raise ParameterError(
             "--method default has settings of its own: change them by a trial, default+lr=0.002.",

@@ -51,7 +51,8 @@ def keyword_settings(function: Callable[..., Any], **changed: Any) -> dict[str, 
 
 def estimator_settings(estimator: GraphClustering) -> dict[str, Any]:
     """What decides the result of an estimator: the digest of its recipe, with its own arguments in place."""
-    return {"estimator": type(estimator).__name__, "recipe": estimator._task_recipe().digest}
+    digest = estimator._task_recipe().digest_of(several=not isinstance(estimator.n_clusters, int))
+    return {"estimator": type(estimator).__name__, "recipe": digest}
 
 
 def baseline(method: str) -> Callable[..., np.ndarray]:

@@ -140,7 +140,8 @@ def test_without_features_only_nodes_with_edges_are_scored(tmp_path, monkeypatch
 
 
 def test_quality_where_the_number_of_clusters_is_chosen(small, graph, tmp_path, monkeypatch):
-    assert quality.settings_of(CHOSEN) == {**quality.settings_of("default"), "chosen": True}
+    whole = {"recipe": Recipe().digest, "chosen": True}
+    assert quality.settings_of(CHOSEN) == {**quality.settings_of("default"), **whole}
     short = Recipe(iterations=20, networks=4)
     monkeypatch.setattr(GraphClustering, "_recipe", short)
     quality.run(tmp_path, ["cora"], [CHOSEN], runs=1)
@@ -173,9 +174,10 @@ def test_an_interrupted_training_is_not_recorded(small, tmp_path, monkeypatch, m
 
 def test_every_ablation_is_known_by_the_recipe_that_it_changes():
     digests = {name: quality.settings_of(name)["recipe"] for name in quality.ABLATIONS}
-    assert digests == {name: Recipe(**changed).digest for name, changed in quality.ABLATIONS.items()}
+    recipes = {name: Recipe(**changed) for name, changed in quality.ABLATIONS.items()}
+    assert digests == {name: recipe.digest_of(several=False) for name, recipe in recipes.items()}
     assert len(set(digests.values())) == len(digests)
-    paper = {"estimator": "MinCutClustering", "recipe": PAPER.digest, "chosen": False}
+    paper = {"estimator": "MinCutClustering", "recipe": PAPER.digest_of(several=False), "chosen": False}
     assert quality.settings_of("the paper's model") == paper
     assert "recipe" not in quality.settings_of("leiden")
 
