@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -11,29 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from softcut.cli.console import note, show_facts, spoken_warnings
-from softcut.cli.learners import (
-    BatchSize,
-    Curve,
-    Epochs,
-    HeldOut,
-    LearningRate,
-    Networks,
-    PatienceOf,
-    Pool,
-    Report,
-    SavedModel,
-    Seed,
-    check_share,
-    close,
-    columns_of,
-    facts_of,
-    given,
-    node_features_of,
-    places,
-    scored_on,
-    write_files,
-)
-from softcut.cli.output import Device, ModelOut, OutFolder, Overwrite
+from softcut.cli.learners import Work, columns_of, learns, node_features_of
 from softcut.errors import DataError, ParameterError
 
 if TYPE_CHECKING:
@@ -47,24 +24,12 @@ if TYPE_CHECKING:
 _CLASSES = 10  # classes whose accuracy is printed
 
 
+@learns(ending="classes", loss="loss")
 def classify(
     graphs: Annotated[
         str, typer.Argument(help="A folder in the format of the TU data sets, or a data set's name.")
     ],
-    pool: Pool = None,
-    model: SavedModel = None,
-    model_out: ModelOut = None,
-    out_dir: OutFolder = None,
-    overwrite: Overwrite = False,
-    held_out: HeldOut = 0.1,
-    n_init: Networks = None,
-    max_iter: Epochs = None,
-    patience: PatienceOf = None,
-    batch_size: BatchSize = None,
-    learning_rate: LearningRate = None,
-    random_state: Seed = 0,
-    device: Device = "auto",
-    report: Report = True,
+    work: Work,
 ) -> None:
     """Classify graphs: train on a part of them and test on the rest, or use a model that was saved.
 
@@ -74,32 +39,16 @@ def classify(
 
     from softcut.metrics.predictions import class_scores
 
-    start = time.perf_counter()
-    check_share(held_out)
-    output, folder, models = places(graphs, "classes", out_dir, overwrite, model, model_out)
-    settings = given(
-        pool=pool,
-        n_init=n_init,
-        max_iter=max_iter,
-        patience=patience,
-        batch_size=batch_size,
-        learning_rate=learning_rate,
-    )
-    curve = Curve("loss")
     with spoken_warnings():
-        if model is not None:
-            estimator, collection, tested = _use(model, graphs, device)
+        if work.model is not None:
+            estimator, collection, tested = _use(work.model, graphs, work.asked.device)
         else:
-            settings |= {"random_state": random_state, "device": device}
-            estimator, collection, tested = _train(graphs, held_out, settings, curve)
+            estimator, collection, tested = _train(graphs, work)
     chances = estimator.predict_proba(collection)
     classes = estimator.classes_.astype(str).tolist()
-    metrics = facts_of(collection, estimator, len(tested), model)
+    metrics = work.facts(collection, estimator, len(tested), collection.y is not None)
     metrics |= {"classes": classes, "note": collection.note}
-    metrics["scored_on"] = scored_on(
-        len(tested), collection, held_out, random_state, model, collection.y is not None
-    )
-    if model is None:
+    if work.model is None:
         metrics["validation_accuracy"] = [float(value) for value in estimator.validation_accuracy_]
         metrics["subtree_share"] = float(estimator.subtree_share_)
     truth, known = None, np.full(len(collection), "", dtype=object)
@@ -116,37 +65,23 @@ def classify(
         metrics["accuracy_per_class"] = {
             name: float(row[i] / row.sum()) for i, (name, row) in enumerate(per_class.items()) if row.sum()
         }
-    metrics["seconds"] = time.perf_counter() - start
-    part = np.full(len(collection), "training" if model is None else "")
-    part[tested] = "test" if model is None else ""
-    best, columns = chances.argmax(1), columns_of(collection)
-    rows = zip(
-        *(columns["graph"], part, known, np.asarray(classes)[best]),
-        *([f"{p:.6f}" for p in column] for column in (chances.max(1), *chances.T)),
-        strict=True,
-    )
-
-    def page() -> str:
-        from softcut.provenance import command_line
-        from softcut.report.html_learning import classification_page
-
-        drawn = None if model is not None else curve.drawn(estimator.best_epoch_.tolist())
-        scored = {title: [column[i] for i in tested] for title, column in columns.items()}
-        shown: dict[str, Any] = {"curve": drawn, "command": command_line()}
-        return classification_page(metrics, scored, truth, chances[tested], **shown)
-
-    with output:
-        titles = ["graph", "part", "class", "predicted", "probability", *(f"p_{name}" for name in classes)]
-        write_files(folder.staged, metrics, titles, rows, page if report else None)
-        if models is not None and model_out is not None:
-            estimator.save(models.staged / model_out.name)
+    columns = columns_of(collection)
+    predictions = {
+        "graph": columns["graph"],
+        "part": work.part(len(collection), tested),
+        "class": known,
+        "predicted": np.asarray(classes)[chances.argmax(1)],
+        "probability": [f"{p:.6f}" for p in chances.max(1)],
+        **{f"p_{name}": [f"{p:.6f}" for p in chances[:, i]] for i, name in enumerate(classes)},
+    }
+    scored = {title: [column[i] for i in tested] for title, column in columns.items()}
+    data = scored, truth, chances[tested]
+    work.write(metrics, estimator, predictions, "classification_page", *data)
     _show(metrics)
-    close(metrics, output)
-    if metrics.get("interrupted"):
-        raise SystemExit(130)
+    work.close(metrics)
 
 
-def _train(source: str, held_out: float, settings: dict[str, Any], curve: Curve) -> Classified:
+def _train(source: str, work: Work) -> Classified:
     """The fitted model, all graphs, and the numbers of those it was not trained on."""
     import numpy as np
 
@@ -154,7 +89,7 @@ def _train(source: str, held_out: float, settings: dict[str, Any], curve: Curve)
     from softcut.learning import GraphClassification
     from softcut.tables.arrays import plural
 
-    collection, features = _read(source, paper=settings.get("preset") == "paper")
+    collection, features = _read(source, paper="preset" in work.settings)
     if collection.y is None:
         raise DataError(
             f"{source} has no graph labels ({collection.name}_graph_labels.txt), and training needs them."
@@ -162,7 +97,7 @@ def _train(source: str, held_out: float, settings: dict[str, Any], curve: Curve)
     if collection.split is not None:
         rest, tested = np.flatnonzero(collection.split < 2), np.flatnonzero(collection.split == 2)
     else:
-        rest, tested, _ = hold_out(collection.y, held_out, settings["random_state"])
+        rest, tested, _ = hold_out(collection.y, work.asked.held_out, work.asked.random_state)
     counts = np.bincount(collection.y, minlength=len(collection.classes))
     few = [name for name, count in zip(collection.classes, counts, strict=True) if count == 1]
     if not len(rest) or not len(tested):
@@ -178,8 +113,8 @@ def _train(source: str, held_out: float, settings: dict[str, Any], curve: Curve)
             "leave it out, or give it a class that more graphs have."
         )
     # A folder's own labels and attributes, and degree and clustering coefficient as in the paper.
-    estimator = GraphClassification(features="auto" if features is None else "both", **settings)
-    curve.fit(estimator, collection.name, collection[rest])
+    estimator = GraphClassification(features="auto" if features is None else "both", **work.settings)
+    work.fit(estimator, collection.name, collection[rest])
     estimator.metadata_ = {
         "graphs": collection.name,
         "node_features": None if features is None else asdict(features),

@@ -2,44 +2,24 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
 
 from softcut.cli.console import show, spoken_warnings
-from softcut.cli.learners import (
-    BatchSize,
-    Curve,
-    Epochs,
-    HeldOut,
-    LearningRate,
-    Networks,
-    PatienceOf,
-    Pool,
-    Report,
-    SavedModel,
-    Seed,
-    check_share,
-    close,
-    columns_of,
-    facts_of,
-    given,
-    node_features_of,
-    places,
-    scored_on,
-    write_files,
-)
-from softcut.cli.output import Device, ModelOut, OutFolder, Overwrite
+from softcut.cli.learners import Work, columns_of, learns, node_features_of
 from softcut.errors import DataError, ModelFileError, ParameterError
 
 if TYPE_CHECKING:
     import numpy as np
 
     from softcut.graph import GraphCollection
+
+Names: TypeAlias = Sequence[str] | None
+Known: TypeAlias = Mapping[str, Any] | None  # what a saved model keeps of the graphs it was trained on
 
 
 @dataclass(frozen=True)
@@ -53,6 +33,7 @@ class Numbered:
     about: dict[str, Any]  # what a model must know to read other graphs
 
 
+@learns(ending="numbers", loss="mean squared error of standardised numbers")
 def regress(
     graphs: Annotated[
         str,
@@ -61,6 +42,7 @@ def regress(
             "of the TU data sets with NAME_graph_attributes.txt."
         ),
     ],
+    work: Work,
     target: Annotated[
         list[str] | None,
         typer.Option(
@@ -70,20 +52,6 @@ def regress(
     smiles: Annotated[
         str | None, typer.Option(help="The column of SMILES; by default called smiles.")
     ] = None,
-    pool: Pool = None,
-    model: SavedModel = None,
-    model_out: ModelOut = None,
-    out_dir: OutFolder = None,
-    overwrite: Overwrite = False,
-    held_out: HeldOut = 0.1,
-    n_init: Networks = None,
-    max_iter: Epochs = None,
-    patience: PatienceOf = None,
-    batch_size: BatchSize = None,
-    learning_rate: LearningRate = None,
-    random_state: Seed = 0,
-    device: Device = "auto",
-    report: Report = True,
 ) -> None:
     """Predict numbers of graphs: train on a part of them and test on the rest, or use a model that was saved.
 
@@ -94,22 +62,10 @@ def regress(
     from softcut.learning import GraphRegression
     from softcut.metrics.predictions import number_scores
 
-    start = time.perf_counter()
-    check_share(held_out)
-    output, folder, models = places(graphs, "numbers", out_dir, overwrite, model, model_out)
-    settings = given(
-        pool=pool,
-        n_init=n_init,
-        max_iter=max_iter,
-        patience=patience,
-        batch_size=batch_size,
-        learning_rate=learning_rate,
-    )
-    curve = Curve("mean squared error of standardised numbers")
     with spoken_warnings():
-        if model is not None:
-            estimator = GraphRegression.load(model).set_params(device=device)
-            data = _read(graphs, smiles, target, model, estimator.metadata_)
+        if work.model is not None:
+            estimator = GraphRegression.load(work.model).set_params(device=work.asked.device)
+            data = _read(graphs, smiles, target, work.model, estimator.metadata_)
             # Scores are of the graphs whose numbers are known, where some are.
             known = np.isfinite(
                 np.zeros((len(data.graphs), 1)) if data.targets is None else data.targets
@@ -117,55 +73,30 @@ def regress(
             tested = np.flatnonzero(known | ~known.any())
         else:
             data = _read(graphs, smiles, target)
-            settings |= {"random_state": random_state, "device": device}
-            estimator, tested = _train(graphs, data, held_out, settings, curve)
+            estimator, tested = _train(graphs, data, work)
         predicted = estimator.predict(data.graphs).reshape(len(data.graphs), -1)
-    names = estimator.metadata_["targets"]
-    metrics = {**facts_of(data.graphs, estimator, len(tested), model), "targets": list(names)}
     truth = None if data.targets is None or not np.isfinite(data.targets[tested]).all() else data.targets
-    metrics["scored_on"] = scored_on(
-        len(tested), data.graphs, held_out, random_state, model, truth is not None
-    )
+    metrics = work.facts(data.graphs, estimator, len(tested), truth is not None)
+    metrics["targets"] = names = list(estimator.metadata_["targets"])
     if truth is not None:
         parts = zip(names, truth[tested].T, predicted[tested].T, estimator.metadata_["means"], strict=True)
         metrics["scores"] = {name: number_scores(*each) for name, *each in parts}
-    metrics["seconds"] = time.perf_counter() - start
-    part = np.full(len(data.graphs), "training" if model is None else "")
-    part[tested] = "test" if model is None else ""
-    named = {title: column for title, column in data.columns.items() if title not in ("nodes", "edges")}
-    titles = [*named, "part"]
-    written: list[Sequence[Any]] = [*named.values(), part.tolist()]
+    predictions = {title: column for title, column in data.columns.items() if title not in ("nodes", "edges")}
+    predictions["part"] = work.part(len(data.graphs), tested)
     for number, name in enumerate(names):
         if truth is not None:
-            titles.append(name)
-            written.append(["" if np.isnan(value) else value for value in truth[:, number].tolist()])
-        titles.append(f"predicted {name}")
-        written.append([f"{value:.6g}" for value in predicted[:, number]])
-
-    def page() -> str:
-        from softcut.provenance import command_line
-        from softcut.report.html_learning import regression_page
-
-        drawn = None if model is not None else curve.drawn(estimator.best_epoch_.tolist())
-        scored = {title: [column[i] for i in tested] for title, column in data.columns.items()}
-        shown: dict[str, Any] = {"curve": drawn, "command": command_line()}
-        return regression_page(
-            metrics, scored, None if truth is None else truth[tested], predicted[tested], **shown
-        )
-
-    with output:
-        write_files(folder.staged, metrics, titles, zip(*written, strict=True), page if report else None)
-        if models is not None and model_out is not None:
-            estimator.save(models.staged / model_out.name)
+            predictions[f"true {name}"] = [
+                "" if np.isnan(value) else value for value in truth[:, number].tolist()
+            ]
+        predictions[f"predicted {name}"] = [f"{value:.6g}" for value in predicted[:, number]]
+    scored = {title: [column[i] for i in tested] for title, column in data.columns.items()}
+    shown = scored, None if truth is None else truth[tested], predicted[tested]
+    work.write(metrics, estimator, predictions, "regression_page", *shown)
     _show(metrics, predicted)
-    close(metrics, output)
-    if metrics.get("interrupted"):
-        raise SystemExit(130)
+    work.close(metrics)
 
 
-def _train(
-    source: str, data: Numbered, held_out: float, settings: dict[str, Any], curve: Curve
-) -> tuple[Any, np.ndarray]:
+def _train(source: str, data: Numbered, work: Work) -> tuple[Any, np.ndarray]:
     """The fitted model, and the numbers of the graphs it was not trained on."""
     import numpy as np
 
@@ -177,7 +108,8 @@ def _train(
         raise DataError(
             f"{source} has no {data.graphs.name}_graph_attributes.txt, the numbers to train with."
         )
-    rest, tested, _ = hold_out(np.zeros(len(data.graphs), np.int64), held_out, settings["random_state"])
+    alike = np.zeros(len(data.graphs), np.int64)
+    rest, tested, _ = hold_out(alike, work.asked.held_out, work.asked.random_state)
     if len(rest) < 2 or not len(tested):
         held = plural(len(data.graphs), "graph")
         raise DataError(f"{source} holds {held}: too few to train on some and test on others.")
@@ -187,8 +119,8 @@ def _train(
                 f"{source}: {name!r} is {column[0]:g} for all graphs, so there is nothing to learn."
             )
     # A folder's own labels and attributes, and degree and clustering coefficient.
-    estimator = GraphRegression(features="auto" if "elements" in data.about else "both", **settings)
-    curve.fit(estimator, data.graphs.name, data.graphs[rest], data.targets[rest])
+    estimator = GraphRegression(features="auto" if "elements" in data.about else "both", **work.settings)
+    work.fit(estimator, data.graphs.name, data.graphs[rest], data.targets[rest])
     means = data.targets[rest].mean(axis=0).tolist()
     estimator.metadata_ = {
         "graphs": data.graphs.name,
@@ -202,9 +134,9 @@ def _train(
 def _read(
     source: str,
     smiles: str | None,
-    target: Sequence[str] | None,
+    target: Names,
     model: Path | None = None,
-    known: Mapping[str, Any] | None = None,
+    known: Known = None,
 ) -> Numbered:
     """A folder or a table; with what a saved `model` has known of the graphs it was trained on."""
     path = Path(source)
@@ -217,13 +149,7 @@ def _read(
     return (_folder if path.is_dir() else _table)(path, smiles, target, model, known)
 
 
-def _folder(
-    path: Path,
-    smiles: str | None,
-    target: Sequence[str] | None,
-    model: Path | None,
-    known: Mapping[str, Any] | None,
-) -> Numbered:
+def _folder(path: Path, smiles: str | None, target: Names, model: Path | None, known: Known) -> Numbered:
     from softcut.datasets.tu import read_targets, read_tu_folder
     from softcut.tables.arrays import listed
 
@@ -244,13 +170,7 @@ def _folder(
     return Numbered(graphs, targets, tuple(names), columns_of(graphs), {"node_features": asdict(features)})
 
 
-def _table(
-    path: Path,
-    smiles: str | None,
-    target: Sequence[str] | None,
-    model: Path | None,
-    known: Mapping[str, Any] | None,
-) -> Numbered:
+def _table(path: Path, smiles: str | None, target: Names, model: Path | None, known: Known) -> Numbered:
     from softcut.datasets.molecules import read_molecules
 
     if known is not None and "elements" not in known:

@@ -37,14 +37,16 @@ def test_train_save_and_predict_numbers_of_a_folder(done, refused, shapes):
     shapes("shapes", 60, labels=False, numbers=True)
     out, _ = done("regress", "shapes", "--epochs", 40, *QUICK, "--held-out", 0.2, "--model-out", "m")
     every = rows_of("shapes-numbers")
-    assert list(every[0]) == ["graph", "part", "1", "predicted 1", "2", "predicted 2"]
+    assert list(every[0]) == ["graph", "part", "true 1", "predicted 1", "true 2", "predicted 2"]
     assert [int(row["graph"]) for row in every] == list(range(1, 61))
     rows = [row for row in every if row["part"] == "test"]
     metrics = json.loads(Path("shapes-numbers/metrics.json").read_text())
     assert (metrics["trained_on"], metrics["tested_on"], metrics["targets"]) == (48, 12, ["1", "2"])
     for name in ("1", "2"):
-        truth, said = (np.array([float(row[key]) for row in rows]) for key in (name, f"predicted {name}"))
-        mean = np.mean([float(row[name]) for row in every if row["part"] == "training"])
+        truth, said = (
+            np.array([float(row[key]) for row in rows]) for key in (f"true {name}", f"predicted {name}")
+        )
+        mean = np.mean([float(row[f"true {name}"]) for row in every if row["part"] == "training"])
         scores = number_scores(truth, said, mean)
         assert metrics["scores"][name] == pytest.approx(scores, rel=1e-3)
         assert scores["r2"] > 0.5 and scores["mae"] < scores["baseline_mae"]
@@ -63,7 +65,7 @@ def test_train_save_and_predict_numbers_of_a_folder(done, refused, shapes):
     for before, after in zip(every, rows_of("again"), strict=True):
         assert float(before["predicted 1"]) == pytest.approx(float(after["predicted 1"]), abs=1e-3)
     done("regress", "shapes", "--target", 2, "--epochs", 1, *QUICK, "-o", "one", "--pool", "nopool")
-    assert list(rows_of("one")[0]) == ["graph", "part", "2", "predicted 2"]
+    assert list(rows_of("one")[0]) == ["graph", "part", "true 2", "predicted 2"]
     assert json.loads(Path("one/metrics.json").read_text())["network"] == "the paper's, nopool"
 
     assert "has no number '3' of graphs; there are '1', '2'." in refused(
@@ -84,7 +86,7 @@ def test_molecules_of_a_table(done, refused, chains):
     assert "chains.csv: 48 molecules of column 'smiles'" in err and "to predict: 'atoms'" in err
     rows = rows_of("chains-numbers")
     assert (
-        list(rows[0]) == ["graph", "smiles", "part", "atoms", "predicted atoms"]
+        list(rows[0]) == ["graph", "smiles", "part", "true atoms", "predicted atoms"]
         and rows[1]["smiles"] == "CCO"
     )
     assert json.loads(Path("chains-numbers/metrics.json").read_text())["scores"]["atoms"]["r2"] > 0.5
@@ -96,7 +98,7 @@ def test_molecules_of_a_table(done, refused, chains):
     Path("new.csv").write_text("atoms,SMILES\n3,OCC\n,CO\n9,C(C\n4,CCCN\n")
     out, err = done("regress", "new.csv", "--model", "m", "--device", "cpu")
     told = rows_of("new-numbers")
-    assert [(row["graph"], row["smiles"], row["atoms"]) for row in told] == [
+    assert [(row["graph"], row["smiles"], row["true atoms"]) for row in told] == [
         *(("1", "OCC", "3.0"), ("2", "CO", ""), ("4", "CCCN", "4.0")),
     ]
     same = {row["smiles"]: row["predicted atoms"] for row in rows}
