@@ -49,7 +49,10 @@ def settings_of(
     network, settings = table2.network_of(method, settings)
     if network == "default":
         names = ("batch", "lr", "epochs", "patience", "l2", "hidden", "levels")
-        known = {name: getattr(settings, name) for name in names} | {"members": MEMBERS}
+        known = {name: getattr(settings, name) for name in names} | {
+            "members": MEMBERS,
+            "readout": "mean, sum",
+        }
         return {**known, "data": graphs.note or "published", "split_seed": seed, "folds": folds}
     known = {**asdict(settings), "pool_args": dict(settings.pool_args)}
     usual = asdict(table2.SETTINGS)

@@ -328,7 +328,8 @@ def _cells(runs: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """The cells of runs that share a property, a method and settings; those of a trial name what is different."""
     method = runs[0]["method"]
     label = label_of(method, runs[0]["settings"])
-    made = cells(runs, ["mse", "mse_last"], PAPER, command_for(method))
+    command = command_for(method, known=runs[0]["settings"], folds=len(runs))
+    made = cells(runs, ["mse", "mse_last"], PAPER, command)
     return [{**cell, "method": label} for cell in made]
 
 
@@ -378,9 +379,20 @@ def table(measured: Results) -> Table:
     return replace(grid(measured, "property", PROPERTIES, METHODS, among=METHODS), notes=[note])
 
 
-def command_for(method: str, name: str | None = None) -> str:
-    """What makes a method's cells, or its cell of one property."""
-    return f"softcut reproduce regression --method {method}" + ("" if name is None else f" --property {name}")
+def command_for(
+    method: str, name: str | None = None, known: Mapping[str, Any] | None = None, folds: int = FOLDS
+) -> str:
+    """What makes a method's cells, or its cell of one property, with the settings that a run is known by.
+
+    >>> command_for("mincut", known={"k": 6, "unmasked": True}, folds=2)
+    'softcut reproduce regression --method mincut --folds 2 --k 6 --unmasked'
+    """
+    words = ["softcut reproduce regression --method", method]
+    words += [] if name is None else ["--property", name]
+    words += [] if folds == FOLDS else ["--folds", str(folds)]
+    for setting, value in _changed(known or {}).items():
+        words += [f"--{setting}"] if value is True else [f"--{setting}", str(value)]
+    return " ".join(words)
 
 
 def merge(out: str | Path, folders: Sequence[str | Path]) -> list[dict[str, Any]]:
