@@ -310,6 +310,7 @@ def test_a_terminal_sees_bars(terminal):
         bar.update("topk", range(2, 4), LoopProgress(50, 50, {}, errors, (0, 1)))
         bar.update("mincut", range(2), LoopProgress(50, 50, {}, errors, (0, 1)))
         bar.update("PROTEINS mincut", range(3), LoopProgress(50, 50, {}, hits, (0, 1)))
+        bar.update("molecules", range(1), LoopProgress(50, 50, {}, {"task": np.array([0.7])}, (0,)))
         bar.tell(SHOWN)
     shown = screen.getvalue()
     screen.truncate(0)
@@ -323,7 +324,8 @@ def test_a_terminal_sees_bars(terminal):
     shown += screen.getvalue()
     for text in (
         *("topk (1 of 4)", "at most", "mincut (2 of 4)", "PROTEINS mincut (3 of 4)", "30/30"),
-        *("2 networks, validation MSE 0.300", "2 of 3 folds training, validation accuracy 62.5 %"),
+        *("1 networks, validation MSE 0.700", "2 networks, validation MSE 0.300"),
+        *("molecules (4 of 4)", "2 of 3 folds training, validation accuracy 62.5 %"),
         *("training  loss -0.750  ortho 0.250", "comparing", "5 clusters", "10/30, at most 12 s left"),
     ):
         assert (text in shown) is terminal
