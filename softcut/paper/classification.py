@@ -169,7 +169,8 @@ def _describe(state: LoopProgress) -> str:
 def _record(result: FoldResult | DefaultFold, seconds: float) -> dict[str, Any]:
     told = asdict(result)
     told |= {name: 100 * told[name] for name in ("accuracy", "validation_accuracy")}
-    told = {"seed": told.pop("fold"), **told, **told.pop("details", {}), "seconds": seconds}
+    details = told.pop("details", {})
+    told = {"seed": told.pop("fold"), **told, **details, "seconds": seconds}
     return {name: round(value, 6) if isinstance(value, float) else value for name, value in told.items()}
 
 
