@@ -27,7 +27,7 @@ _REFERENCES = (
 )
 # MinCutPool that cannot stay at the uniform assignment; its weight differs between epochs, so the task alone stops it.
 LEAVING = "mincut+ortho_weight=auto+standardise=True+temperature=0.3+stop_on=task"
-_MEASURED = ("clusters1", "clusters2", "ortho1", "ortho2")
+_MEASURED = ("clusters1", "clusters2", "cut1", "ortho1", "ortho2")
 _CURVES = ("PROTEINS", "DD", "Bench-hard", "REDDIT-BINARY")
 
 
@@ -65,13 +65,13 @@ def leaving(table: Results, most: Mapping[str, float]) -> str:
             else "-"
             for method in (LEAVING, "mincut", "random", "nopool")
         ]
-        row.append(f"{worse(table, dataset, LEAVING, 'mincut'):.2f}")
+        row += [f"{worse(table, dataset, LEAVING, 'mincut'):.2f}", f"{means['cut1']:.2f}"]
         for level, k in enumerate(runs[0]["settings"]["k"], start=1):
             at_most = f", at most {most[dataset]:.1f}" if level == 1 and dataset in most else ""
             row.append(f"{means[f'clusters{level}']:.1f} of {k}{at_most}")
             row.append(f"{means[f'ortho{level}'] / uniform_ortho(k):.2f}")
         rows.append(row)
-    head = ["data", "leaving", "paper's weights", "random", "no pooling", "p", "clusters used", "L_o"]
+    head = ["data", "leaving", "paper's weights", "random", "no pooling", "p", "L_c", "clusters used", "L_o"]
     return markdown_table([*head, "second level", "L_o there"], rows) if rows else ""
 
 
@@ -173,7 +173,8 @@ def page_text(out: str | Path) -> str:
             "wins along the mean q of its features, and gives the scores of each cluster mean 0 and variance 1 within "
             f"each graph. `--method {LEAVING}`. L_o as a share of the uniform one; `at most`: nodes that one layer "
             "cannot tell apart share a cluster; p: of the hypothesis that its accuracy is that of the paper's weights, "
-            "against a lower one.",
+            "against a lower one. Its clusters hold nodes that are alike rather than neighbours, as L_c says: features "
+            "after one layer are not smooth (see q above).",
             left,
             "![A protein and its pooled graphs](images/pooled_protein.png)",
         ]

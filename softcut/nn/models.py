@@ -245,7 +245,7 @@ class GraphRegressor(GraphClassifier):
 
 
 class ReadoutNet(nn.Module):
-    """Message passing with layer normalisation; mean and sum over the nodes of every layer, then an MLP.
+    """Message passing with layer normalisation; mean, sum and maximum over the nodes of every layer, then an MLP.
 
     The network of :class:`softcut.GraphClassification` and :class:`softcut.GraphRegression` unless told otherwise.
     Layers are added to their input; the sum is the mean times log(1 + nodes), which large graphs do not blow up.
@@ -271,7 +271,7 @@ class ReadoutNet(nn.Module):
         self.first = nn.Linear(in_channels, hidden)
         self.convs = nn.ModuleList(SkipConv(hidden, hidden) for _ in range(layers))
         self.norms = nn.ModuleList(nn.LayerNorm(hidden) for _ in range(layers + 1))
-        width = 2 * hidden * (layers + 1)
+        width = 3 * hidden * (layers + 1)
         self.read_norm, self.inner = nn.LayerNorm(width), nn.Linear(width, hidden)
         self.head = nn.Linear(hidden, out_channels)
         self.pools = nn.ModuleList()
@@ -304,7 +304,7 @@ class ReadoutNet(nn.Module):
             layers.append(h)
         seen, nodes = torch.cat(layers, dim=-1), nodes_per_graph(op, h).unsqueeze(-1)
         mean = op.layout.total(seen) / nodes
-        z = self.read_norm(torch.cat([mean, mean * nodes.log1p()], dim=-1))
+        z = self.read_norm(torch.cat([mean, mean * nodes.log1p(), op.layout.peak(seen)], dim=-1))
         return Levels(self.head(self.inner(z).relu()), ())
 
 

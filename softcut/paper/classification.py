@@ -49,10 +49,7 @@ def settings_of(
     network, settings = table2.network_of(method, settings)
     if network == "default":
         names = ("batch", "lr", "epochs", "patience", "l2", "hidden", "levels")
-        known = {name: getattr(settings, name) for name in names} | {
-            "members": MEMBERS,
-            "readout": "mean, sum",
-        }
+        known = {name: getattr(settings, name) for name in names} | {"members": MEMBERS}
         return {**known, "data": graphs.note or "published", "split_seed": seed, "folds": folds}
     known = {**asdict(settings), "pool_args": dict(settings.pool_args)}
     usual = asdict(table2.SETTINGS)
@@ -172,7 +169,8 @@ def _describe(state: LoopProgress) -> str:
 def _record(result: FoldResult | DefaultFold, seconds: float) -> dict[str, Any]:
     told = asdict(result)
     told |= {name: 100 * told[name] for name in ("accuracy", "validation_accuracy")}
-    told = {"seed": told.pop("fold"), **told, **told.pop("details", {}), "seconds": seconds}
+    details = told.pop("details", {})
+    told = {"seed": told.pop("fold"), **told, **details, "seconds": seconds}
     return {name: round(value, 6) if isinstance(value, float) else value for name, value in told.items()}
 
 

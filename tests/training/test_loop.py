@@ -343,6 +343,8 @@ def test_callbacks_are_told_the_last_losses_of_the_active_replicas():
     for t in told:
         active = list(t.active)
         np.testing.assert_array_equal(t.losses["mse"], result.history["mse"][t.iteration - 1, active])
+        since = result.history["mse"][t.iteration - 6 : t.iteration, active]
+        np.testing.assert_allclose(t.means["mse"], since.mean(0), rtol=1e-12)
         validated = result.validation["loss"][t.iteration // 6 - 1, active]
         np.testing.assert_array_equal(t.validation["loss"], validated)
     assert len(told[-1].active) < REPLICAS
