@@ -144,7 +144,7 @@ def regressor(
 ) -> PaddedRegressor:
     """MP - pool - MP - mean - linear with the weights that `seed` draws."""
     pool = POOLERS[method]
-    options = {"k": k, "hidden": hidden, "pool_args": stated(pool, pool_args or {})}
+    options: dict[str, Any] = {"k": k, "hidden": hidden, "pool_args": stated(pool, pool_args or {})}
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         return PaddedRegressor(GraphRegressor(features, pool=pool, **options))

@@ -86,7 +86,9 @@ def test_the_smallest_quotient_is_that_of_the_hidden_features() -> None:
 
 def test_nodes_that_a_layer_cannot_tell_apart_share_a_cluster() -> None:
     star = Graph.from_edges([[0, 0, 0, 0], [1, 2, 3, 4]], x=[[1.0], [2.0], [2.0], [2.0], [3.0]])
-    path = Graph.from_edges([[0, 1, 2], [1, 2, 3]], x=[[1.0]] * 4)  # its ends are alike, and the nodes between
+    path = Graph.from_edges(
+        [[0, 1, 2], [1, 2, 3]], x=[[1.0]] * 4
+    )  # its ends are alike, and the nodes between
     graphs = from_graphs([star, path])
     assert uniform.most_clusters(graphs, 9) == (3 + 2) / 2
     assert uniform.most_clusters(graphs, 2) == 2
