@@ -144,7 +144,7 @@ def regressor(
 ) -> PaddedRegressor:
     """MP - pool - MP - mean - linear with the weights that `seed` draws."""
     pool = POOLERS[method]
-    options = {"k": k, "hidden": hidden, "pool_args": stated(pool, pool_args or {})}
+    options: dict[str, Any] = {"k": k, "hidden": hidden, "pool_args": stated(pool, pool_args or {})}
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         return PaddedRegressor(GraphRegressor(features, pool=pool, **options))
@@ -300,7 +300,7 @@ def run(
             session.tell("default stopped; the same command continues it")
             return
         shared: dict[str, Any] = {"method": "default", "settings": {**settled, **drawn}}
-        shared |= {"seconds": round(result.seconds / len(own), 3), "trained_together": len(own)}
+        shared |= {"seconds": round(result.seconds / len(pairs), 3), "trained_together": len(own)}
         runs = [
             {"dataset": pair[0], "seed": pair[1], **shared}
             | default_regression.measured(result, own.index(pair[1]), pair)
