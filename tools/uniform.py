@@ -50,6 +50,22 @@ def smallest_quotient(graphs: GraphCollection, seeds: Sequence[int] = range(10))
     return _quotients(seen["op"].normalise(), seen["hidden"].double(), len(parts))
 
 
+def most_clusters(graphs: GraphCollection, k: int) -> float:
+    """How many of K clusters can be the first choice of a node, at most; mean over the graphs.
+
+    A graph has no more of them than nodes that one layer of message passing can tell apart: leaves of one hub, say,
+    have the same features whatever its weights.
+    """
+    table = np.random.default_rng(0).standard_normal((graphs.num_features, 2))
+    x = table[graphs.index].sum(1) + graphs.value @ table[graphs.num_features - graphs.value.shape[1] :]
+    adjacency = graphs.adjacency()
+    scale = 1 / np.sqrt(np.maximum(adjacency.sum(1), 1e-12))[:, None]
+    seen = np.round(np.column_stack([x, scale * (adjacency @ (scale * x))]), 5)
+    owner = np.repeat(np.arange(len(graphs)), graphs.sizes)
+    different = np.unique(np.column_stack([owner, seen]), axis=0)[:, 0].astype(int)
+    return float(np.minimum(np.bincount(different, minlength=len(graphs)), k).mean())
+
+
 def _quotients(op: Any, hidden: torch.Tensor, replicas: int) -> np.ndarray:
     """Smallest q of each replica, from the hidden features [R * N, H] of its graphs."""
     layout = op.layout
@@ -97,6 +113,7 @@ def run(
                 "smallest_std": round(float(quotients.std()), 4),
                 "largest": round(largest_quotient(k), 4),
                 "ortho_weight": round(float(quotients.mean()) / largest_quotient(k), 2),
+                "most_clusters": round(most_clusters(graphs, k), 1),
                 "n": runs,
                 "note": graphs.note,
                 **origin(),

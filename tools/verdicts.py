@@ -36,7 +36,7 @@ def _beside_targets(
     return rows, reached
 
 
-def _worse(table: Results, dataset: str, one: str, other: str) -> float:
+def worse(table: Results, dataset: str, one: str, other: str) -> float:
     """p-value that a method is worse than another."""
     a, b = table.scores(dataset, one), table.scores(dataset, other)
     return worse_by_runs(a.values(), b.values()) if table2.is_repeated(dataset) else worse_by_folds(a, b)
@@ -50,7 +50,7 @@ def _gain(table: Results, dataset: str, other: str) -> float:
 def _above(table: Results, datasets: Sequence[str], other: str) -> tuple[str, str]:
     """On how many data sets MinCutPool is significantly above another method, and by how many points on each."""
     known = [d for d in datasets if (d, other) in table.cells]
-    better = [d for d in known if _worse(table, d, other, OURS) < LEVEL]
+    better = [d for d in known if worse(table, d, other, OURS) < LEVEL]
     shown = [f"{_gain(table, d, other):+.1f}{'*' if d in better else ''} {d}" for d in known]
     return f"{len(better)} of {len(known)}", ", ".join(shown)
 
@@ -59,9 +59,9 @@ def table2_claims(table: Results) -> Table:
     """What the paper says of MinCutPool in graph classification, and on how many data sets it holds."""
     data = [d for d in table2.DATASETS if (d, OURS) in table.cells]
     rivals = {d: [m for m in table2.PAPER_METHODS if m != OURS and (d, m) in table.cells] for d in data}
-    ahead = {d: [m for m in rivals[d] if _worse(table, d, OURS, m) < LEVEL] for d in data}
+    ahead = {d: [m for m in rivals[d] if worse(table, d, OURS, m) < LEVEL] for d in data}
     level = {
-        d: [m for m in rivals[d] if m in table2.POOLERS and _worse(table, d, m, OURS) >= LEVEL] for d in data
+        d: [m for m in rivals[d] if m in table2.POOLERS and worse(table, d, m, OURS) >= LEVEL] for d in data
     }
 
     def allowed(dataset: str, std: float) -> float:
@@ -107,7 +107,7 @@ def table2_default(table: Results) -> Table:
     for name in data:
         others = [m for m in table2.METHODS if m != "default" and (name, m) in table.cells]
         best = max(others, key=lambda method: float(table.cells[name, method]["mean"]))
-        behind, ahead = _worse(table, name, "default", best), _worse(table, name, OURS, "default")
+        behind, ahead = worse(table, name, "default", best), worse(table, name, OURS, "default")
         level += behind >= LEVEL
         above += ahead < LEVEL
         shown = [table.cells[name, method]["mean"] for method in ("default", best, OURS)]
@@ -134,7 +134,7 @@ def table2_others(table: Results) -> str:
     level, above = [], []
     for method, name in (("random", "random pooling"), ("nopool", "no pooling"), ("wl", "the WL kernel")):
         data = [d for d in table2.DATASETS if (d, method) in table.cells and (d, OURS) in table.cells]
-        count = sum(_worse(table, d, method, OURS) >= LEVEL for d in data)
+        count = sum(worse(table, d, method, OURS) >= LEVEL for d in data)
         level.append(f"{name} on {count} of {len(data)} data sets")
         above.append(str(sum(_gain(table, d, method) < 0 for d in data)))
     return f"Not significantly worse than MinCutPool: {', '.join(level)}; with the higher mean on {', '.join(above)}."

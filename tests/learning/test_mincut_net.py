@@ -65,7 +65,8 @@ def test_the_network_written_out_equals_its_modules(
 @pytest.mark.parametrize(
     "options",
     [{"pool": "diffpool"}, {"pool": "topk"}, {"pool": "dmon"}, {"act": "elu"}]
-    + [{"pool_args": given} for given in ({"objective": "dmon"}, {"act": "tanh"}, {"normalise": False})],
+    + [{"pool_args": given} for given in ({"objective": "dmon"}, {"act": "tanh"}, {"normalise": False})]
+    + [{"pool_args": given} for given in ({"ortho_weight": "auto"}, {"standardise": True})],
 )
 def test_other_networks_keep_to_their_modules(options: dict[str, object]) -> None:
     assert not task_of("both", 1, **options).written_out

@@ -40,8 +40,7 @@ class ObjectivePool(DensePool):
 
     def choose(self, objective: str, normalise: bool, count_words: bool) -> None:
         get_objective(objective)
-        if not isinstance(normalise, bool):
-            raise ParameterError(f"normalise must be True or False, got {normalise!r}.", argument="normalise")
+        _check_switch(normalise, "normalise")
         if count_words and objective != "evidence":
             raise ParameterError(
                 f"count_words is an option of objective='evidence' and has no effect with {objective!r}.",
@@ -160,7 +159,8 @@ class MinCutPool(ObjectivePool, MLPPool):
         self.choose(objective, normalise, count_words)
         self.cut_weight = check_number(cut_weight, "cut_weight")
         self.ortho_weight = _check_weight(ortho_weight, objective)
-        self.keep_diagonal, self.standardise = bool(keep_diagonal), bool(standardise)
+        self.keep_diagonal = bool(keep_diagonal)
+        self.standardise = _check_switch(standardise, "standardise")
 
     def weights(self, x: Tensor, op: Operator) -> dict[str, float | Tensor]:
         first, *second = get_objective(self.objective).names
@@ -175,6 +175,12 @@ class MinCutPool(ObjectivePool, MLPPool):
 
     def extra_repr(self) -> str:
         return f"{super().extra_repr()}, objective={self.objective!r}, normalise={self.normalise}"
+
+
+def _check_switch(value: Any, name: str) -> bool:
+    if not isinstance(value, bool):
+        raise ParameterError(f"{name} must be True or False, got {value!r}.", argument=name)
+    return value
 
 
 def _check_weight(value: Any, objective: str) -> float | str:
