@@ -81,7 +81,8 @@ LIMITS = {"2**31", "2**32", "2**53", "2**63", "2.0**50", "2.0**53"}
 # The number of something is never negative: these signs before 0 mean the same.
 COUNT = re.compile(r"(len\(.*\)|\.size|\.nnz|\.numel\(\)|\.shape\[-?\d\]|\.ndim)$")
 SAME_FOR_COUNTS = {"Eq_LtE", "LtE_Eq", "Gt_NotEq", "NotEq_Gt"}
-# A mutant is too slow, and noticed, when one test takes this many times as long as before, and these seconds more.
+# A mutant is too slow when one test takes this many times as long as before, and these seconds more. It is tried
+# once more, since the machine may have been busy; too slow twice is noticed, and counted in a column of its own.
 SLOWER, MORE = 5.0, 30.0
 MEMORY = 8 << 30  # bytes one mutant may have
 # Imported once, before the processes of the mutants are split off; softcut itself is imported by each.
@@ -463,6 +464,7 @@ def keep_counts(
                 "run": len(own),
                 "noticed_first": old[room]["noticed_first"] if same else noticed,
                 "noticed_now": noticed,
+                "too_slow": sum(r["outcome"] == "too slow" for r in own),
             }
         )
     before[seed] = {"seed": seed, "rooms": rooms, **origin()}
@@ -472,15 +474,16 @@ def keep_counts(
 def report(results: list[dict[str, Any]], count: dict[str, tuple[int, int]]) -> str:
     """The table by room and the list of survivors, as Markdown."""
     lines = [
-        "| room | places | run | noticed | survived | share noticed |",
-        "|---|---:|---:|---:|---:|---:|",
+        "| room | places | run | noticed | of these too slow | survived | share noticed |",
+        "|---|---:|---:|---:|---:|---:|---:|",
     ]
     for room in [*ROOMS, "all"]:
         own = [r for r in results if room in (r["room"], "all")]
         lost = sum(r["outcome"] == "survived" for r in own)
+        slow = sum(r["outcome"] == "too slow" for r in own)
         share = f"{100 * (len(own) - lost) / len(own):.0f} %" if own else ""
         total = count[room][0] if room in count else sum(places for places, _ in count.values())
-        lines.append(f"| {room} | {total} | {len(own)} | {len(own) - lost} | {lost} | {share} |")
+        lines.append(f"| {room} | {total} | {len(own)} | {len(own) - lost} | {slow} | {lost} | {share} |")
     lines += ["", "Survivors:", ""]
     for r in sorted(results, key=lambda r: (r["file"], r["line"])):
         if r["outcome"] == "survived":
@@ -556,8 +559,12 @@ def main() -> None:
                     copy.start(copy.mutant, stages.pop(0))
                     busy[copy.process.sentinel] = (copy, record, stages)
                     continue
-                record |= outcome
                 free.append(copy)
+                if outcome["outcome"] == "too slow" and "late" not in record:
+                    waiting.append((copy.mutant, record | {"late": outcome["test"]}))
+                    print(f"too slow, to be tried again: {outcome['test']}", flush=True)
+                    continue
+                record |= outcome
                 results.append(record)
                 with kept.open("a") as file:
                     file.write(json.dumps(record) + "\n")
