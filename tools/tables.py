@@ -43,7 +43,6 @@ PICTURES: dict[str, tuple[str, Callable[..., Path]]] = {
 # First lines of tables that hold no results: what there is, what it is called, what a test is for.
 NO_RESULTS = (
     "| attribute | what |",
-    "| case | before | now | test |",
     "| call | in one pass |",
     "| command | what |",
     "| experiment | command | results |",
@@ -55,9 +54,8 @@ NO_RESULTS = (
     "| input | result |",
     "| key | function | range | better | what |",
     "| key | function | range | what |",
-    "| kind | file | what it is |",
     "| name | graphs | nodes | edges | features | classes | source |",
-    "| name | keeps | pooled graph | learned | deterministic | auxiliary losses | lift |",
+    "| name | keeps | pooled graph | learned | auxiliary losses | lift |",
     "| name | nodes | edges | self-loops in the file | features | classes | source |",
     "| `objective=` | minimised | second term | graph | losses of a pooling layer |",
     "| peer | version | what is measured |",
