@@ -11,7 +11,7 @@ Left out are annotations, messages, and places where any change is right: see ``
     make mutants SEED=0 SAMPLE=200
 
 Results are kept in ``out/mutants/``, one line for each mutant, so a run can be stopped and continued. A survivor is
-tried again when the tests of its room have changed. The counts of a whole run, with where they come from, go to
+tried again when tests have changed, or with a larger ``--limit``. The counts of a whole run, with where they come from, go to
 ``results/mutants.json``.
 """
 
@@ -56,7 +56,8 @@ ROOMS = {
     for path in sorted((ROOT / "softcut").glob("*/__init__.py"))
 }
 ELSEWHERE = "softcut/ops/kernels"  # programs for GPUs: tests/gpu checks them
-# Of the tests of a stage the quickest that together take this many seconds on the code as it is.
+# Of the tests of a stage the quickest that together take this many seconds on the code as it is. On a busy machine,
+# where seconds are longer, --limit asks for more.
 LIMIT = 60.0
 # Arguments that change the speed, how a picture looks, or what happens after a defect elsewhere, but no value.
 NO_VALUE = {
@@ -345,7 +346,8 @@ class Reach:
     Files of tests that were run before are not run again while the package stays as it is.
     """
 
-    def __init__(self, root: Path, folder: Path, jobs: int) -> None:
+    def __init__(self, root: Path, folder: Path, jobs: int, limit: float = LIMIT) -> None:
+        self.limit = limit
         kept, data = folder / "reach.json", folder / "reach.coverage"
         package = digest_of(sorted((root / "softcut").rglob("*.py")))
         rooms = [path for paths in ROOMS.values() for path in paths]
@@ -407,7 +409,7 @@ class Reach:
             total, chosen = 0.0, {}
             for test in sorted(tests, key=self.seconds.__getitem__):
                 total += self.seconds[test]
-                if total > LIMIT:
+                if total > self.limit:
                     break
                 chosen[test] = self.seconds[test]
             if chosen:
@@ -502,6 +504,9 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--sample", type=int, default=200)
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
+    parser.add_argument(
+        "--limit", type=float, default=LIMIT, help="seconds of tests, own and others, per mutant"
+    )
     parser.add_argument("--rooms", nargs="+", choices=list(ROOMS), default=list(ROOMS), help="run only these")
     parser.add_argument("--report", action="store_true", help="print the table of what was run so far")
     parser.add_argument("--out", type=Path, default=ROOT / "out" / "mutants")
@@ -524,9 +529,11 @@ def main() -> None:
             "before": before,
             "after": after,
             "tests": tests,
+            "limit": options.limit,
         }
         old = known.get(key(record))
-        current = old is not None and (old["outcome"] != "survived" or old["tests"] == record["tests"])
+        same = old is not None and old["tests"] == tests and old.get("limit", LIMIT) >= options.limit
+        current = same or (old is not None and old["outcome"] != "survived")
         if old is not None and (current or options.report):
             results.append(old)
         else:
@@ -540,7 +547,7 @@ def main() -> None:
         importlib.import_module(name)
     with tempfile.TemporaryDirectory(prefix="mutants-") as folder:
         copies = [Copy(Path(folder) / str(i)) for i in range(max(1, options.jobs))]
-        reach = Reach(copies[0].folder, options.out, options.jobs)
+        reach = Reach(copies[0].folder, options.out, options.jobs, options.limit)
         free, busy = copies, {}
         while waiting or busy:
             while waiting and free:
