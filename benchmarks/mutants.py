@@ -11,8 +11,8 @@ Left out are annotations, messages, and places where any change is right: see ``
     make mutants SEED=0 SAMPLE=200
 
 Results are kept in ``out/mutants/``, one line for each mutant, so a run can be stopped and continued. A survivor is
-tried again when tests have changed, or with a larger ``--limit``. The counts of a whole run, with where they come from, go to
-``results/mutants.json``.
+tried again when tests have changed, or with a larger ``--limit``. The counts of a whole run, with where they come
+from, go to ``results/mutants.json``.
 """
 
 from __future__ import annotations
