@@ -2,7 +2,8 @@
 
     python benchmarks/everyday.py --against CHECKOUT [--what fits ...] [--graph 300 cora ...] [--runs 5]
 
-Both checkouts run in turns, every run in a process of its own; medians over the runs. A graph is a data set, or a
+Both checkouts run in turns, every run in a process of its own; medians over the runs. A checkout without its history
+is known by the name of its folder. A graph is a data set, or a
 number of nodes of a generated one (from 100,000 on, those of ``benchmarks/large.py``). Ratios are what counts: seconds
 depend on the machine and on what else it does. Results are merged into ``results/everyday.json``.
 
@@ -158,8 +159,9 @@ def run(checkout: Path, code: str, *words: str) -> dict[str, Any]:
 
 def _done(checkout: Path, words: list[str], code: int = 0) -> str:
     root = str(checkout.resolve())
-    # Nobody sets variables for threads on a laptop.
-    clean = {name: value for name, value in os.environ.items() if not name.startswith(("OMP_", "MKL_"))}
+    # Nobody sets variables for threads on a laptop, nor compiles every module again at every start.
+    unset = ("OMP_", "MKL_", "PYTHONDONTWRITEBYTECODE")
+    clean = {name: value for name, value in os.environ.items() if not name.startswith(unset)}
     done = subprocess.run(
         [sys.executable, *words], cwd=root, env={**clean, "PYTHONPATH": root}, capture_output=True, text=True
     )
@@ -288,8 +290,11 @@ def main() -> None:
     about = origin()
     if given.against is not None:
         about["command"] = about["command"].replace(str(given.against), "CHECKOUT")  # its place says nothing
-        words = ["git", "-C", str(given.against), "rev-parse", "--short=12", "HEAD"]
-        about["against"] = subprocess.run(words, capture_output=True, text=True, check=True).stdout.strip()
+        about["against"] = given.against.resolve().name  # of a copy without its history
+        if (given.against / ".git").exists():
+            words = ["git", "-C", str(given.against), "rev-parse", "--short=12", "HEAD"]
+            done = subprocess.run(words, capture_output=True, text=True, check=True)
+            about["against"] = done.stdout.strip()
     rows = json.loads(given.out.read_text(encoding="utf-8"))["rows"] if given.out.exists() else {}
     for what in given.what:
         for name, row in measured(given, what, given.graphs, checkouts):

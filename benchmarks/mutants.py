@@ -449,7 +449,7 @@ def keep_counts(
     from softcut.provenance import origin
 
     recorded = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {"seeds": []}
-    told = {name: recorded.pop(name) for name in ("commit", "device", "command") if name in recorded}
+    told = {name: recorded.pop(name) for name in ("commit", "device", "command", "date") if name in recorded}
     before = {entry["seed"]: {**told, **entry} for entry in recorded["seeds"]}
     old = {room["room"]: room for room in before.get(seed, {}).get("rooms", [])}
     rooms = []

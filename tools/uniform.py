@@ -1,27 +1,12 @@
-r"""When MinCutPool stays at the uniform assignment, and which weight of L_o leaves it.
+"""When MinCutPool stays at the uniform assignment, and which weight of L_o leaves it (:mod:`softcut.ops.uniform`).
 
-At S = 1/K (every node belongs to all clusters alike) L_c is -1, its smallest value, and the gradients of both losses
-are 0. For a small change E of S (rows that sum to 0) and A the normalised adjacency with degrees D, to second order
-
-.. math::
-    L_c + 1 = K \frac{Tr(E^T (D - A) E)}{\sum_i d_i}, \qquad
-    L_o - u = -\frac{K}{N} \frac{||E - \bar E||^2}{u \sqrt K}, \qquad u = \sqrt{2 - 2 / \sqrt K}
-
-with u the L_o of the uniform assignment and the mean of E over the nodes. The uniform assignment is therefore left
-only along directions with
-
-.. math::
-    q = \frac{Tr(E^T (D - A) E) / \sum_i d_i}{||E - \bar E||^2 / N} < \frac{w_o}{w_c u \sqrt K}
-
-that is, smooth ones: q is small where neighbours have similar values. E can only be what the features of the nodes
-allow. This module measures the smallest q over all directions that the pooler's hidden layer gives before training.
+This module measures the smallest q over all directions that the pooler's hidden layer gives before training.
 
 ``python -m tools.uniform --out results`` writes ``table2_uniform.json``.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -34,6 +19,7 @@ from softcut.files import atomic_json
 from softcut.graph.collection import GraphCollection, folds
 from softcut.learning.experiment import ClassifierSettings, build_task, cluster_sizes
 from softcut.ops import Segments
+from softcut.ops.uniform import largest_quotient
 from softcut.paper import commands
 from softcut.paper.table2 import DATASETS
 from softcut.provenance import origin
@@ -42,16 +28,6 @@ from softcut.report.tables import Table
 FILE = "table2_uniform.json"
 _GRAPHS = 64  # of each fold
 _VARIANCE = 1e-3  # directions with less of the largest variance are left out: noise would decide them
-
-
-def uniform_ortho(k: int) -> float:
-    """L_o where every node belongs to all K clusters alike."""
-    return math.sqrt(2 - 2 / math.sqrt(k))
-
-
-def largest_quotient(k: int, cut_weight: float = 1.0, ortho_weight: float = 1.0) -> float:
-    """The uniform assignment to K clusters is left along directions whose q is below this number."""
-    return ortho_weight / (cut_weight * uniform_ortho(k) * math.sqrt(k))
 
 
 def smallest_quotient(graphs: GraphCollection, seeds: Sequence[int] = range(10)) -> np.ndarray:

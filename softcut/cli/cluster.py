@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import gc
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from softcut import importing
 from softcut.cli.console import TrainingBar, err, note, say_written, show_facts, show_summary, spoken_warnings
 from softcut.cli.output import Device, ModelOut, OutFolder, Output, Overwrite, Place
 from softcut.cli.reading import OptionalGraphFile, ReadGraph, reads_a_graph
@@ -96,11 +95,12 @@ def cluster(
 
     Ctrl-C ends the training and writes what was learnt; a second Ctrl-C writes nothing.
     """
-    with _importing():
+    with importing():
         from softcut.clustering import GraphClustering, MinCutClustering
         from softcut.clustering.arguments import LIMITS
         from softcut.report.clustering_files import clustering_metrics
         from softcut.report.plots import coordinate_columns
+    gc.freeze()  # and never searches it later
 
     start = time.perf_counter()
     output = Output(overwrite)
@@ -176,12 +176,13 @@ def predict(
     verbose: Verbose = False,
 ) -> None:
     """Cluster another graph with a saved model."""
-    with _importing():
+    with importing():
         from softcut.clustering import GraphClustering
         from softcut.metrics import evaluate
         from softcut.metrics.summary import summarise
         from softcut.report.clustering_files import graph_facts, label_facts
         from softcut.report.plots import coordinate_columns
+    gc.freeze()  # and never searches it later
 
     start = time.perf_counter()
     output = Output(overwrite)
@@ -204,17 +205,6 @@ def predict(
     with output:
         write_results(folder.staged, data, soft, labels, metrics, plot, spreadsheet_safe, position, summary)
     _close(metrics, summary, output, start, verbose)
-
-
-@contextmanager
-def _importing() -> Iterator[None]:
-    """Nothing that is imported is garbage: to look for some, over and over, takes as long as a small fit."""
-    gc.disable()
-    try:
-        yield
-    finally:
-        gc.freeze()
-        gc.enable()
 
 
 def bytes_of_results(graph: Graph, clusters: Any) -> int:

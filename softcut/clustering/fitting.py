@@ -21,6 +21,7 @@ from softcut.clustering.networks import (
     mean_agreement,
     nodes_per_step,
     refuse_too_many,
+    starts_of,
     train_networks,
 )
 from softcut.clustering.prepare import (
@@ -162,34 +163,40 @@ def _from_networks(graph: Graph, rule: str, task: FitTask) -> Fitted:
         every = edge_clusters(prepared.adjacency, task.numbers, seed, recipe, quick=True)
         edge_labels = {k: labels[:, 0] for k, labels in every.items()}
     few = replace(recipe, networks=min(recipe.trial_networks, max(2, recipe.networks)))
-    quick = replace(few, iterations=min(recipe.trial_iterations, recipe.iterations))
     starts: dict[int, Start] = {}
 
-    def judged(k: int, trial: Recipe) -> Candidate:
-        """What speaks for K, from a few networks; what they note is not told."""
+    def judged(
+        k: int, labels: Tensor, evidence: Evidence, ari: Tensor, full: list[int], iterations: int
+    ) -> Candidate:
+        """What speaks for K, from labels [N, R]; those of `full` have K clusters: others agree easily."""
+        said = dict.fromkeys(CANDIDATE, 0.0)
+        if len(full) > 1:
+            said = candidate(
+                prepared.judge, labels[:, full], k, evidence[full], ari[full][:, full], recipe.width
+            )
+        return said | {"iterations": float(iterations)}
+
+    def begun(k: int) -> Candidate:
+        """From the clusters that a few networks would begin from."""
         task.comparing(k)
-        networks = train_networks(
-            prepared,
-            k,
-            trial,
-            seed,
-            lambda note: None,
-            batches=batches,
-            edge_labels=edge_labels.get(k),
-            starts=starts,
-        )
-        full = networks.full  # networks that lost clusters agree easily: they do not count
-        if len(full) < 2:
-            return dict.fromkeys(CANDIDATE, 0.0) | {"iterations": float(trial.iterations)}
-        labels, ari = networks.s[:, full].argmax(-1), networks.ari[full][:, full]
-        said = candidate(prepared.judge, labels, k, networks.evidence[full], ari, recipe.width)
-        return said | {"iterations": float(trial.iterations)}
+        starts[k] = starts_of(prepared, k, few, seed, batches=batches, edge_labels=edge_labels.get(k))
+        labels = starts[k].labels.mT.contiguous()
+        full = [r for r, each in enumerate(starts[k].labels) if len(each.unique()) == k]
+        ari = agreement(prepared.nodes.sample(labels, recipe.large), k)
+        return judged(k, labels, prepared.judge(labels, k), ari, full, 0)
+
+    def trained(k: int) -> Candidate:
+        """From a few networks; what they note is not told."""
+        task.comparing(k)
+        options = {"batches": batches, "edge_labels": edge_labels.get(k), "start": starts.get(k)}
+        ended = train_networks(prepared, k, few, seed, lambda note: None, **options)
+        return judged(k, ended.s.argmax(-1), ended.evidence, ended.ari, ended.full, few.iterations)
 
     numbers, seen = task.numbers, {}
-    if len(numbers) > recipe.last_numbers:  # few iterations show which numbers need no more
-        seen = {k: judged(k, quick) for k in numbers}
+    if len(numbers) > recipe.last_numbers:
+        seen = {k: begun(k) for k in numbers}
         numbers = tuple(sorted(sorted(numbers, key=lambda k: (-seen[k]["score"], k))[: recipe.last_numbers]))
-    k, candidates = choose(numbers, lambda k: judged(k, few), recipe, task.may_be_one, tell, seen)
+    k, candidates = choose(numbers, trained, recipe, task.may_be_one, tell, seen)
     networks = train_networks(
         prepared, k, recipe, seed, tell, task.callback, batches=batches, edge_labels=edge_labels.get(k)
     )

@@ -108,21 +108,20 @@ def train_networks(
     batches: Batches | None = None,
     trainer: Trainer | None = None,
     edge_labels: Tensor | None = None,
-    starts: dict[int, Start] | None = None,
+    start: Start | None = None,
 ) -> Networks:
     """Train networks with K clusters, from their starts.
 
     A step trains on some parts of the graph (`batches`) or on all of it; a `trainer` takes the place of both.
-    `edge_labels` are clusters of the edges that some networks begin from, where they are known already; `starts` are
-    those of other trainings with as many networks, by K, and gets this one's.
+    `edge_labels` are clusters of the edges that some networks begin from, and `start` is all that they begin from,
+    where these are known already.
     """
     count = _affordable(prepared, k, recipe, tell, batches)
     scales = _scales(len(recipe.distances), count)
-    start = None if starts is None else starts.get(k)
-    if start is None and recipe.start == "clusters":
+    if recipe.start != "clusters":
+        start = None
+    elif start is None:
         start = _starts(prepared, scales, k, recipe, seed, edge_labels)
-    if starts is not None and start is not None:
-        starts[k] = start
     inputs, op, dtype = prepared.encoded.inputs, prepared.encoded.op, prepared.encoded.x.dtype
     seeds = replica_seeds(seed, count)
     net = ReplicaNet(inputs.in_channels, k, seeds, recipe.hidden, inputs.terms, scales=scales, dtype=dtype)
@@ -212,6 +211,20 @@ def _scales(distances: int, networks: int) -> list[int]:
     """As many networks for each distance; where there are few, they read the middle ones."""
     order = sorted(range(distances), key=lambda i: abs(i - distances / 2))
     return sorted(order[i % distances] for i in range(networks))
+
+
+def starts_of(
+    prepared: Prepared,
+    k: int,
+    recipe: Recipe,
+    seed: int,
+    *,
+    batches: Batches | None = None,
+    edge_labels: Tensor | None = None,
+) -> Start:
+    """What :func:`train_networks` begins from."""
+    count = _affordable(prepared, k, recipe, lambda note: None, batches)
+    return _starts(prepared, _scales(len(recipe.distances), count), k, recipe, seed, edge_labels)
 
 
 def _starts(

@@ -23,6 +23,7 @@ _WORDS = {
 _MAY_BE_ZERO = ("hidden", "steps", "start_iterations", "distances")  # other whole numbers are at least 1
 _POSITIVE = ("longest_row", "learning_rate", "temperature", "width")  # other numbers may be 0
 _SHARES = ("edge_starts", "restart")  # at most 1
+_SEVERAL = ("auto", "trial_networks", "last_numbers", "supported")  # say how numbers of clusters are compared
 
 
 def _check(recipe: Any) -> None:
@@ -141,8 +142,9 @@ class Recipe:
     # ---- choose the number of clusters, and say what was found (fitting.py, estimator.py)
     auto: tuple[int, ...] = tuple(range(2, 13))  # the numbers that n_clusters="auto" compares
     trial_networks: int = 12  # for each number: two for each distance
-    trial_iterations: int = 5  # of these networks at first: scores hardly change their order later
-    last_numbers: int = 3  # the best numbers then, whose networks are trained to their end
+    last_numbers: int = (
+        3  # the best numbers by what these begin from: the scores of others are not worth a training
+    )
     supported: float = 0.5  # a peak of the curve with this share of the highest score is worth a note
     clear: float = 1.5  # from this structure on the verdict is "clear"; docs/images/structure.png shows why
     low_agreement: float = 0.1  # below this mean adjusted Rand index between networks a fit warns
@@ -170,8 +172,12 @@ class Recipe:
     @property
     def digest(self) -> str:
         """Twelve digits that change with any constant."""
-        text = json.dumps(asdict(self), sort_keys=True, default=list)
-        return hashlib.sha256(text.encode()).hexdigest()[:12]
+        return self.digest_of(several=True)
+
+    def digest_of(self, several: bool) -> str:
+        """Twelve digits that change with what decides a fit with one number of clusters, or with several."""
+        known = {name: value for name, value in asdict(self).items() if several or name not in _SEVERAL}
+        return hashlib.sha256(json.dumps(known, sort_keys=True, default=list).encode()).hexdigest()[:12]
 
     def changed(self, **fields: Any) -> Recipe:
         """The same with some fields replaced; None leaves a field as it is."""

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from softcut import importing
 from softcut.clustering.feature_map import FeatureMap
 from softcut.colours import PALETTE, colour_of
 from softcut.errors import Argument, ParameterError, require
@@ -43,8 +44,9 @@ def line_styles(names: Sequence[str]) -> dict[str, dict[str, str]]:
 
 def figure(*args: Any, **kwargs: Any) -> tuple[Any, Any]:
     """``matplotlib.pyplot.subplots`` without a window."""
-    canvas = require("matplotlib.backends.backend_agg", "report", "a picture").FigureCanvasAgg
-    from matplotlib.figure import Figure
+    with importing():
+        canvas = require("matplotlib.backends.backend_agg", "report", "a picture").FigureCanvasAgg
+        from matplotlib.figure import Figure
 
     class Shown(Figure):
         """A figure that notebooks show without pyplot."""
@@ -330,19 +332,19 @@ def node_positions(graph: Graph, position: Sequence[str | int] | None = None) ->
 
 
 def _spring(graph: Graph) -> np.ndarray:
-    import networkx as nx
+    from scipy.sparse.csgraph import connected_components
 
-    whole = nx.from_scipy_sparse_array(graph.adjacency)
-    whole.remove_edges_from(list(nx.selfloop_edges(whole)))
+    linked = (graph.adjacency != 0).toarray().astype(float)
+    np.fill_diagonal(linked, 0)
     # Parts that are not connected would drift away for ever: each gets a layout and a place of its own.
+    parts = connected_components(graph.adjacency, directed=False)[1]
     places = np.zeros((graph.num_nodes, 2))
     corner = np.zeros(2)
     row_height, width = 0.0, 2.2 * np.sqrt(graph.num_nodes)
-    for part in sorted(nx.connected_components(whole), key=len, reverse=True):
-        nodes = sorted(part)
+    for part in np.argsort(-np.bincount(parts), kind="stable"):
+        nodes = np.flatnonzero(parts == part)
         radius = np.sqrt(len(nodes))
-        layout = nx.spring_layout(whole.subgraph(nodes), weight=None, seed=0, iterations=100)
-        place = np.array([layout[node] for node in nodes])
+        place = _forces(linked[np.ix_(nodes, nodes)])
         place -= place.mean(axis=0)
         place *= radius / max(np.abs(place).max(), 1e-9) if len(nodes) > 1 else 0.0
         if corner[0] > 0 and corner[0] + 2 * radius > width:
@@ -351,6 +353,26 @@ def _spring(graph: Graph) -> np.ndarray:
         places[nodes] = place + corner + radius
         corner[0] += 2 * radius + 1
         row_height = max(row_height, 2 * radius)
+    return places
+
+
+def _forces(linked: np.ndarray, iterations: int = 100) -> np.ndarray:
+    """Places of nodes by Fruchterman and Reingold's forces, as networkx (slow to import) has them to the last bit."""
+    n = len(linked)
+    places = np.random.RandomState(0).rand(n, 2)
+    apart = np.sqrt(1 / n)
+    longest = 0.1 * np.ptp(places, axis=0).max()  # step of a node, shorter after every iteration
+    shorter = longest / (iterations + 1)
+    for _ in range(iterations):
+        between = places[:, None] - places[None]
+        distance = np.linalg.norm(between, axis=-1).clip(0.01)
+        pull = apart * apart / distance**2 - linked * distance / apart
+        force = np.einsum("ijk,ij->ik", between, pull)
+        step = force * (longest / np.linalg.norm(force, axis=-1).clip(0.01))[:, None]
+        places += step
+        longest -= shorter
+        if np.linalg.norm(step) / n < 1e-4:
+            break
     return places
 
 

@@ -41,9 +41,8 @@ _WARM = 3  # ordinary steps before a capture: allocations and lazy initialisatio
 def repeat(step: Callable[[], object], times: int, capture: bool = False) -> Iterator[None]:
     """Call `step` `times` times, yielding after each.
 
-    With `capture` (on a CUDA device), the fourth and later ones are replays of a CUDA graph. Whatever the
-    step reads or writes must then live in fixed tensors, its optimiser must be `capturable`, and gradients
-    must be zeroed, not dropped.
+    With `capture` (on a CUDA device), the fourth and later ones are replays of a CUDA graph. Whatever a
+    step reads of an earlier one must then live in fixed tensors, and its optimiser must be `capturable`.
 
     >>> done = []
     >>> for _ in repeat(lambda: done.append(len(done)), 3):
@@ -235,10 +234,7 @@ class Loop:
     def _apply(self) -> None:
         self.optimiser.step()
         for p in self.parameters.values():
-            if not self.capture:
-                p.grad = None
-            elif p.grad is not None:  # a CUDA graph writes into the same tensor again
-                p.grad.zero_()
+            p.grad = None  # in a CUDA graph, too: it neither fills it with zeros nor adds to it
 
     def _record(self, values: Mapping[str, Tensor], total: Tensor) -> None:
         if self.history is None:

@@ -129,6 +129,14 @@ def test_the_digest_changes_with_every_constant():
     assert len(digests) == len(fields(Recipe)) + 1 and {len(digest) for digest in digests} == {12}
 
 
+def test_what_compares_numbers_of_clusters_does_not_change_the_digest_for_one_number():
+    one, same = Recipe().digest_of(several=False), set()
+    for name, value in vars(Recipe()).items():
+        other = (*value, 99) if isinstance(value, tuple) else OTHER[name] if name in OTHER else value * 2
+        same |= {name} if replace(Recipe(), **{name: other}).digest_of(several=False) == one else set()
+    assert same == {"auto", "trial_networks", "last_numbers", "supported"} and one != Recipe().digest
+
+
 @pytest.mark.parametrize(
     ("name", "wanted", "values"),
     [
@@ -160,7 +168,8 @@ def test_the_least_values_are_accepted():
 def test_recorded_results_are_those_of_these_constants():
     runs = json.loads((Path(__file__).parents[2] / "results/quality_runs.json").read_text())
     digests = {run["method"]: run["settings"].get("recipe") for run in runs}
-    assert (Recipe().digest, PAPER.digest) == (digests["default"], digests["the paper's model"])
+    one, paper = (recipe.digest_of(several=False) for recipe in (Recipe(), PAPER))
+    assert (one, paper) == (digests["default"], digests["the paper's model"])
 
 
 @pytest.fixture(scope="module")

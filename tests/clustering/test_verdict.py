@@ -268,6 +268,41 @@ def test_comparing_trains_a_few_networks_for_each_number(monkeypatch):
     few = Recipe(edge_starts=0.0, networks=5, trial_networks=3)
     sc.GraphClustering([2, 3], recipe=few, **options).fit(PLANTED)
     assert [each[1:3] for each in trained] == [(3, False), (3, False), (5, False)]
+    trained.clear()
+    told = []
+    compared = type(
+        "Compared", (), {"__call__": lambda *_: None, "comparing": lambda _, k, of: told.append(k)}
+    )
+    few = Recipe(networks=5, trial_networks=4, last_numbers=2)
+    est = sc.GraphClustering([2, 3, 5, 8], max_iter=5, recipe=few, callbacks=[compared()]).fit(PLANTED)
+    judged = {k: each["score"] for k, each in est.candidates_.items() if each["iterations"] == 0}
+    last = sorted({2, 3, 5, 8} - judged.keys())
+    assert [each[:2] for each in trained] == [
+        *((k, 4) for k in last),
+        (3, 5),
+    ]  # the others only by their starts
+    assert len(judged) == 2 and min(judged.values()) > 0 and told == [2, 3, 5, 8, *last]
+
+
+def test_the_best_of_many_numbers_is_that_of_all(monkeypatch):
+    """The numbers that are left out by what networks would begin from are none that networks would choose."""
+    chosen = {}
+    for last in (2, 11):
+        est = sc.GraphClustering("auto", recipe=Recipe(last_numbers=last, networks=8)).fit(PLANTED)
+        chosen[last] = est.n_clusters_, est.candidates_[est.n_clusters_]
+    assert chosen[2] == chosen[11] and chosen[2][0] == 3
+
+
+def test_a_start_without_all_clusters_does_not_vote(monkeypatch):
+    real = fitting.starts_of
+
+    def lost(prepared, k, *args, **options):
+        start = real(prepared, k, *args, **options)
+        return replace(start, labels=start.labels.clamp(max=1)) if k == 3 else start
+
+    monkeypatch.setattr(fitting, "starts_of", lost)
+    est = sc.GraphClustering([2, 3, 4], max_iter=5, recipe=Recipe(networks=4, last_numbers=2)).fit(PLANTED)
+    assert est.candidates_[3] == dict.fromkeys(CANDIDATE, 0.0)
 
 
 @pytest.mark.parametrize("signal", [None, 0.5])  # where clusters are not clear, another start ends elsewhere

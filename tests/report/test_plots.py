@@ -126,9 +126,7 @@ def test_whole_pictures(figures, monkeypatch):
     names = ["ann", "bob", "x" * 30, "$d$", "e" * 18, "f", "g"]
     graph = Graph.from_edges(np.array(edges).T, edge_weight=[1.0] * 7 + [5.25], x=places, node_names=names)
     labels = np.array([0, 0, 0, 1, 1, 1, 4])  # two clusters are empty
-    plot_clustering(
-        "a.png", graph, labels, title="people", position=(0, 1)
-    )  # no layout of networkx, whose versions differ
+    plot_clustering("a.png", graph, labels, title="people", position=(0, 1))
     plot_clustering("a.png", Graph.from_edges(np.zeros((2, 0), int), x=[[1.0, 2.0]]), np.zeros(1, int))
     # More clusters than can be followed: 22, of two nodes and of one, and weights of many sizes.
     first, second = np.triu_indices(41, 1)
@@ -197,6 +195,16 @@ def test_names_are_drawn_as_they_are(tmp_path, names):
 
 
 # ----------------------------------------------------------------------------- where nodes stand
+
+
+def test_small_graphs_stand_as_networkx_places_them():
+    nx = pytest.importorskip("networkx")
+    karate = nx.karate_club_graph()
+    layout = nx.spring_layout(karate, weight=None, seed=0, iterations=100)
+    positions, _ = node_positions(Graph.from_networkx(karate))
+    theirs = np.array([layout[node] for node in karate])
+    theirs = np.sqrt(34) * (1 + theirs / np.abs(theirs).max())
+    np.testing.assert_allclose(positions, theirs, atol=1e-6)
 
 
 @pytest.mark.parametrize("nodes", [300, 1000])

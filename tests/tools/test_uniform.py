@@ -12,6 +12,7 @@ from softcut.graph import from_graphs
 from softcut.learning import ClassifierSettings
 from softcut.learning.experiment import build_models, cluster_sizes
 from softcut.nn import mincut_pool
+from softcut.ops.uniform import largest_quotient, uniform_ortho
 from tools import uniform
 
 
@@ -47,7 +48,7 @@ def test_both_losses_near_the_uniform_assignment(k: int, seed: int) -> None:
     slope = {name: (plus[name] - minus[name]) / (2 * step) for name in middle}
     degree = a.sum(1)
     laplacian = np.diag(degree) - a
-    u = uniform.uniform_ortho(k)
+    u = uniform_ortho(k)
     spread = ((e - e.mean(0)) ** 2).sum()
     cut = np.trace(e.T @ laplacian @ e) / degree.sum()
     assert middle["cut"] == pytest.approx(-1)
@@ -58,7 +59,7 @@ def test_both_losses_near_the_uniform_assignment(k: int, seed: int) -> None:
     assert curve["ortho"] == pytest.approx(-k / n * spread / (u * np.sqrt(k)), rel=1e-3)
     # The weight at which the sum of both turns is the one that the module names.
     q = cut / (spread / n)
-    weight = q / uniform.largest_quotient(k)
+    weight = q / largest_quotient(k)
     assert curve["cut"] + weight * curve["ortho"] == pytest.approx(0, abs=1e-3 * curve["cut"])
 
 
