@@ -130,14 +130,6 @@ def test_a_table_for_a_graph_that_is_there(est):
     )
 
 
-def test_a_graph_and_its_table_may_come_as_a_pair(est):
-    bare = sc.Graph.from_frame(EDGES)
-    two = [i for i, name in enumerate(bare.node_names) if PEOPLE.city[int(name[1:])] in ("Oslo", "Rome")]
-    part = bare.subgraph(two)
-    people = PEOPLE[PEOPLE.name.isin(part.node_names)]  # read as in the fit, which knew four cities
-    np.testing.assert_array_equal(est.predict((part, people)), est.predict(part, people))
-
-
 def test_of_a_table_of_edges_only_what_could_mean_something_else_is_said():
     seen = pd.DataFrame({"user_id": [0, 0, 1, 1, 2, 2], "movie_id": [0, 1, 1, 2, 2, 3], "stars": 5})
     with pytest.warns(UserWarning, match="may have no clusters"):
