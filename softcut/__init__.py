@@ -9,13 +9,12 @@ True
 
 from __future__ import annotations
 
-import gc
 import importlib
 import os
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
+
+from softcut.imports import importing
 
 __version__ = "0.1.0"
 
@@ -60,18 +59,6 @@ __all__ = [
     "read_graph",
     "segment_image",
 ]
-
-
-@contextmanager
-def importing() -> Iterator[None]:
-    """For imports: nothing that they load is garbage, and to search it over and over takes a fourth of their time."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
 
 
 def __getattr__(name: str) -> Any:

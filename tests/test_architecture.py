@@ -17,6 +17,7 @@ import softcut
 # A module imports only from its own room and from rooms before it.
 ROOMS = (
     *(
+        "imports",
         "sklearn_base",
         "errors",
         "device",

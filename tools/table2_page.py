@@ -17,7 +17,7 @@ from softcut.report.tables import markdown_table, mean_and_deviation, to_markdow
 from tools.results import read_json
 from tools.uniform import FILE as UNIFORM
 from tools.uniform import table as uniform_table
-from tools.verdicts import bench_text, diffpool_text, table2_claims, table2_others, worse
+from tools.verdicts import bench_text, diffpool_text, table2_claims, table2_default, table2_others, worse
 
 _REFERENCES = (
     "[Mesquita, Souza and Kaski (NeurIPS 2020)](https://arxiv.org/abs/2010.11418) found the same of other poolers: "
@@ -126,6 +126,11 @@ def claims_text(out: str | Path) -> str:
     """What a reader takes home: which claims of the paper hold, and who found the same."""
     table = table2.results(out)
     return f"{to_markdown(table2_claims(table))}\n\n{table2_others(table)} {_REFERENCES}"
+
+
+def default_text(out: str | Path) -> str:
+    """How the default of GraphClassification stands among the columns."""
+    return to_markdown(table2_default(table2.results(out)))
 
 
 def page_text(out: str | Path) -> str:

@@ -11,7 +11,7 @@ import numpy as np
 
 from softcut.paper import regression
 from softcut.paper.comparison import FOLDS, Results, longest_curves
-from softcut.paper.regression import METHODS, PAPER, PROPERTIES, command_for, label_of
+from softcut.paper.regression import METHODS, PAPER, PAPER_METHODS, PROPERTIES, command_for, label_of
 from softcut.paper.runs import Records
 from softcut.report.tables import markdown_table, to_markdown
 from tools.results import read_json
@@ -50,7 +50,7 @@ def last_epoch(table: Results) -> str:
 
 def costs(table: Results) -> str:
     """Seconds of all networks of a method, and the epochs that were chosen."""
-    runs = {m: [run for name in PROPERTIES for run in table.runs(name, m)] for m in METHODS}
+    runs = {m: [run for name in PROPERTIES for run in table.runs(name, m)] for m in PAPER_METHODS}
     known = {method: own for method, own in runs.items() if own}
     told = [f"{method} {sum(run['seconds'] for run in own):.0f} s" for method, own in known.items()]
     epochs = [float(np.median([run["best_epoch"] for run in own])) for own in known.values()] or [0.0]

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from softcut import importing
 from softcut.cli.console import TrainingBar, err, note, say_written, show_facts, show_summary, spoken_warnings
 from softcut.cli.output import Device, ModelOut, OutFolder, Output, Overwrite, Place
 from softcut.cli.reading import OptionalGraphFile, ReadGraph, reads_a_graph
 from softcut.errors import DependencyError, Detail, ParameterError
 from softcut.files import atomic_json
+from softcut.imports import importing
 
 if TYPE_CHECKING:  # load numpy and torch, which `softcut cluster --help` need not wait for
     import numpy as np

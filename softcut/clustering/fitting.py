@@ -14,14 +14,13 @@ from softcut.clustering.edges import edge_clusters, numbers_of_merges, shares
 from softcut.clustering.model import LearnedModel, PlacedModel, signature, spread
 from softcut.clustering.networks import (
     Networks,
-    Start,
     agreement,
     evidence_weights,
+    feature_clusters,
     make_batches,
     mean_agreement,
     nodes_per_step,
     refuse_too_many,
-    starts_of,
     train_networks,
 )
 from softcut.clustering.prepare import (
@@ -156,14 +155,7 @@ def _from_networks(graph: Graph, rule: str, task: FitTask) -> Fitted:
     batches = make_batches(prepared, nodes, recipe, seed, task.device, tell)
     if graph.num_nodes > recipe.large and not recipe.paper:
         tell(left_out_of_large(recipe))
-    edge_labels: dict[int, Tensor] = {}
-    several = len(task.numbers) > 1
-    if several and recipe.edge_starts > 0 and prepared.one_graph and graph.num_nodes <= recipe.large:
-        assert isinstance(prepared.adjacency, CSR)
-        every = edge_clusters(prepared.adjacency, task.numbers, seed, recipe, quick=True)
-        edge_labels = {k: labels[:, 0] for k, labels in every.items()}
     few = replace(recipe, networks=min(recipe.trial_networks, max(2, recipe.networks)))
-    starts: dict[int, Start] = {}
 
     def judged(
         k: int, labels: Tensor, evidence: Evidence, ari: Tensor, full: list[int], iterations: int
@@ -177,29 +169,25 @@ def _from_networks(graph: Graph, rule: str, task: FitTask) -> Fitted:
         return said | {"iterations": float(iterations)}
 
     def begun(k: int) -> Candidate:
-        """From the clusters that a few networks would begin from."""
+        """From what networks would begin from, which orders numbers as trained networks do."""
         task.comparing(k)
-        starts[k] = starts_of(prepared, k, few, seed, batches=batches, edge_labels=edge_labels.get(k))
-        labels = starts[k].labels.mT.contiguous()
-        full = [r for r, each in enumerate(starts[k].labels) if len(each.unique()) == k]
+        labels = feature_clusters(prepared, k, recipe, seed)
+        full = [r for r, each in enumerate(labels.mT) if len(each.unique()) == k]
         ari = agreement(prepared.nodes.sample(labels, recipe.large), k)
         return judged(k, labels, prepared.judge(labels, k), ari, full, 0)
 
     def trained(k: int) -> Candidate:
         """From a few networks; what they note is not told."""
         task.comparing(k)
-        options = {"batches": batches, "edge_labels": edge_labels.get(k), "start": starts.get(k)}
-        ended = train_networks(prepared, k, few, seed, lambda note: None, **options)
+        ended = train_networks(prepared, k, few, seed, lambda note: None, batches=batches)
         return judged(k, ended.s.argmax(-1), ended.evidence, ended.ari, ended.full, few.iterations)
 
     numbers, seen = task.numbers, {}
-    if len(numbers) > recipe.last_numbers:
+    if len(numbers) > recipe.last_numbers and prepared.encoded.z.shape[-1] > 0:
         seen = {k: begun(k) for k in numbers}
         numbers = tuple(sorted(sorted(numbers, key=lambda k: (-seen[k]["score"], k))[: recipe.last_numbers]))
     k, candidates = choose(numbers, trained, recipe, task.may_be_one, tell, seen)
-    networks = train_networks(
-        prepared, k, recipe, seed, tell, task.callback, batches=batches, edge_labels=edge_labels.get(k)
-    )
+    networks = train_networks(prepared, k, recipe, seed, tell, task.callback, batches=batches)
     merged = merge(prepared, networks, recipe, seed, tell)
     labels = merged.soft.argmax(1)
     order = by_size(torch.bincount(labels, minlength=k))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -107,21 +107,14 @@ def train_networks(
     *,
     batches: Batches | None = None,
     trainer: Trainer | None = None,
-    edge_labels: Tensor | None = None,
-    start: Start | None = None,
 ) -> Networks:
     """Train networks with K clusters, from their starts.
 
     A step trains on some parts of the graph (`batches`) or on all of it; a `trainer` takes the place of both.
-    `edge_labels` are clusters of the edges that some networks begin from, and `start` is all that they begin from,
-    where these are known already.
     """
     count = _affordable(prepared, k, recipe, tell, batches)
     scales = _scales(len(recipe.distances), count)
-    if recipe.start != "clusters":
-        start = None
-    elif start is None:
-        start = _starts(prepared, scales, k, recipe, seed, edge_labels)
+    start = _starts(prepared, scales, k, recipe, seed) if recipe.start == "clusters" else None
     inputs, op, dtype = prepared.encoded.inputs, prepared.encoded.op, prepared.encoded.x.dtype
     seeds = replica_seeds(seed, count)
     net = ReplicaNet(inputs.in_channels, k, seeds, recipe.hidden, inputs.terms, scales=scales, dtype=dtype)
@@ -213,23 +206,14 @@ def _scales(distances: int, networks: int) -> list[int]:
     return sorted(order[i % distances] for i in range(networks))
 
 
-def starts_of(
-    prepared: Prepared,
-    k: int,
-    recipe: Recipe,
-    seed: int,
-    *,
-    batches: Batches | None = None,
-    edge_labels: Tensor | None = None,
-) -> Start:
-    """What :func:`train_networks` begins from."""
-    count = _affordable(prepared, k, recipe, lambda note: None, batches)
-    return _starts(prepared, _scales(len(recipe.distances), count), k, recipe, seed, edge_labels)
+def feature_clusters(prepared: Prepared, k: int, recipe: Recipe, seed: int) -> Tensor:
+    """Clusterings [N, R] by k-means of the features, half as many at each distance as networks on trial."""
+    distances = len(recipe.distances)
+    scales = _scales(distances, max(2, distances, recipe.trial_networks // 2))
+    return _starts(prepared, scales, k, replace(recipe, edge_starts=0.0), seed).labels.mT.contiguous()
 
 
-def _starts(
-    prepared: Prepared, scales: Sequence[int], k: int, recipe: Recipe, seed: int, edge_labels: Tensor | None
-) -> Start:
+def _starts(prepared: Prepared, scales: Sequence[int], k: int, recipe: Recipe, seed: int) -> Start:
     """For each network a k-means of the features at its own distance; for some the clusters of the edges."""
     z, nodes = prepared.encoded.z, prepared.nodes
     large = nodes.count > recipe.large
@@ -246,7 +230,7 @@ def _starts(
         return _best_centres(rows[scale], k, count, tries, recipe, seed + scale)
 
     with shared_threads(2), ThreadPoolExecutor(2) as pool:  # two at a time: none of them keeps two cores busy
-        if share > 0 and edge_labels is None:
+        if share > 0:
             assert isinstance(prepared.adjacency, CSR)
             op = prepared.adjacency.to("cpu")  # steps of a few nodes each, for which a GPU takes longer
             of_edges = pool.submit(edge_clusters, op, [k], seed, recipe, quick=True)
@@ -254,12 +238,10 @@ def _starts(
             pool.submit(centres, scale, n) if n else None
             for (scale, _), n in zip(groups, counts, strict=True)
         ]
-        if share > 0 and edge_labels is None:
-            edge_labels = of_edges.result()[k][:, 0].to(z.device)
     labels = []
     for (scale, each), count, job in zip(groups, counts, jobs, strict=True):
-        if edge_labels is not None:
-            labels.append(edge_labels.expand(each - count, -1))
+        if share > 0:
+            labels.append(of_edges.result()[k][:, 0].to(z.device).expand(each - count, -1))
         if job is not None:
             labels.append(assign(z[scale], nodes.agreed(job.result())))
     start = torch.cat(labels)

@@ -98,14 +98,14 @@ class GraphClassification(ClassifierMixin, GraphEstimator):
 
         By default the classes are those that the graphs bring along.
         """
-        self._arguments()
+        begun = self._begin()
         collection, labels = self._read(graphs, y)
         names, numbers = np.unique(labels, return_inverse=True)
         if len(names) < 2:
             raise GraphError(f"y must hold at least two classes, got {names.tolist()}.")
         classes = tuple(map(str, names.tolist()))
         collection = replace(collection, y=numbers.astype(np.int64), classes=classes)
-        _, splits, task = self._train(collection, numbers)
+        splits, task = self._train(begun, collection, numbers)
         self.classes_, self.validation_accuracy_ = names, self._validated["accuracy"]
         self.subtree_share_, self._by_features = 0.0, False
         self._subtrees: list[SubtreeClassifier] = []

@@ -73,6 +73,14 @@ class Arguments(NamedTuple):
     settings: ClassifierSettings
 
 
+class Begun(NamedTuple):
+    """What a fit was asked for besides its network."""
+
+    device: torch.device
+    callbacks: Sequence[Callable[[LoopProgress], None]]
+    seed: int
+
+
 def default_batch(graphs: int) -> int:
     """Graphs in a step of the default network: 32, fewer of small sets and more of very large ones."""
     return min(max(4, graphs // 16), max(32, min(256, graphs // 400)))
@@ -152,19 +160,23 @@ class GraphEstimator(BaseEstimator):
         )
         return Arguments(chosen["pool"], n_init, settings)
 
+    def _begin(self) -> Begun:
+        """What a fit needs of the arguments, all of which are checked, before the graphs are read."""
+        self._arguments()
+        return Begun(choose_device(self.device), callables(self.callbacks), seed_from(self.random_state))
+
     def _train(
-        self, graphs: GraphCollection, strata: NDArray[np.int64], targets: NDArray[np.float32] | None = None
-    ) -> tuple[GraphCollection, list[Split], FoldTask]:
+        self,
+        begun: Begun,
+        graphs: GraphCollection,
+        strata: NDArray[np.int64],
+        targets: NDArray[np.float32] | None = None,
+    ) -> tuple[list[Split], FoldTask]:
         """Train the networks; `strata` are classes that parts should have alike, `targets` [G, T] numbers to learn.
 
         Networks of the default are stopped by different graphs each.
         """
-        method, n_init, settings = self._arguments(len(graphs))
-        device, callbacks, seed = (
-            choose_device(self.device),
-            callables(self.callbacks),
-            seed_from(self.random_state),
-        )
+        (device, callbacks, seed), (method, n_init, settings) = begun, self._arguments(len(graphs))
         self._given = graphs.num_features
         self._keep_names(graphs.feature_names)
         self._inputs = self._fit_inputs(graphs)
@@ -194,7 +206,7 @@ class GraphEstimator(BaseEstimator):
         self._validated = {name: each[at, np.arange(n_init)] for name, each in result.validation.items()}
         self._net, self._sizes = task.net, list(settings.k or cluster_sizes(read, settings.levels))
         self._columns = (read.index.shape[1], read.value.shape[1], read.num_features)
-        return read, splits, task
+        return splits, task
 
     def _fit_inputs(self, graphs: GraphCollection) -> NodeInputs:
         given, default = graphs.num_features > 0, self.preset == "default"

@@ -50,7 +50,7 @@ class GraphRegression(RegressorMixin, GraphEstimator):
 
     def fit(self, graphs: Any, y: Any) -> GraphRegression:
         """Train on a list of Graph or PyTorch Geometric Data (or a GraphCollection) and numbers [G] or [G, T]."""
-        self._arguments()
+        begun = self._begin()
         collection = graphs if isinstance(graphs, GraphCollection) else from_graphs(graphs)
         targets = _numbers(y, len(collection))
         self._single = np.ndim(y) == 1
@@ -59,7 +59,7 @@ class GraphRegression(RegressorMixin, GraphEstimator):
         mean, deviation = targets.mean(0), targets.std(0)
         self._mean, self._deviation = mean, np.where(deviation > 0, deviation, 1.0)
         scaled = ((targets - self._mean) / self._deviation).astype(np.float32)
-        self._train(collection, np.zeros(len(collection), np.int64), scaled)
+        self._train(begun, collection, np.zeros(len(collection), np.int64), scaled)
         self.target_names_ = [str(name) for name in names]
         return self
 

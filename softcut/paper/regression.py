@@ -300,7 +300,7 @@ def run(
             session.tell("default stopped; the same command continues it")
             return
         shared: dict[str, Any] = {"method": "default", "settings": {**settled, **drawn}}
-        shared |= {"seconds": round(result.seconds / len(own), 3), "trained_together": len(own)}
+        shared |= {"seconds": round(result.seconds / len(pairs), 3), "trained_together": len(own)}
         runs = [
             {"dataset": pair[0], "seed": pair[1], **shared}
             | default_regression.measured(result, own.index(pair[1]), pair)

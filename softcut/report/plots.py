@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from softcut import importing
 from softcut.clustering.feature_map import FeatureMap
 from softcut.colours import PALETTE, colour_of
 from softcut.errors import Argument, ParameterError, require
 from softcut.files import atomic_write
 from softcut.graph import Graph
+from softcut.imports import importing
 from softcut.metrics.summary import Summary
 from softcut.tables.arrays import listed, to_dense
 from softcut.tables.display_text import percent, readable, shortened

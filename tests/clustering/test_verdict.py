@@ -253,55 +253,55 @@ def test_comparing_trains_a_few_networks_for_each_number(monkeypatch):
     real = fitting.train_networks
 
     def counted(prepared, k, recipe, seed, note, callback=None, **options):
-        trained.append((k, recipe.networks, options["edge_labels"] is not None, callback is not None))
+        trained.append((k, recipe.networks, callback is not None))
         return real(prepared, k, recipe, seed, note, callback, **options)
 
     monkeypatch.setattr(fitting, "train_networks", counted)
     options = {"max_iter": 5, "callbacks": [lambda progress: None]}
     est = sc.GraphClustering([2, 3], n_init=14, **options).fit(PLANTED)
-    assert trained == [(2, 12, True, False), (3, 12, True, False), (est.n_clusters_, 14, True, True)]
+    assert trained == [(2, 12, False), (3, 12, False), (est.n_clusters_, 14, True)]
     assert len(est.replicas_) == len({r.seed for r in est.replicas_}) == 14
     trained.clear()
     sc.GraphClustering([2, 3], n_init=1, recipe=Recipe(large=149), **options).fit(PLANTED)
-    assert trained[0] == (2, 2, False, False) and trained[-1][1] == 1
+    assert trained[0] == (2, 2, False) and trained[-1][1] == 1
     trained.clear()
-    few = Recipe(edge_starts=0.0, networks=5, trial_networks=3)
+    few = Recipe(networks=5, trial_networks=3)
     sc.GraphClustering([2, 3], recipe=few, **options).fit(PLANTED)
-    assert [each[1:3] for each in trained] == [(3, False), (3, False), (5, False)]
+    assert [each[1] for each in trained] == [3, 3, 5]
     trained.clear()
     told = []
-    compared = type(
-        "Compared", (), {"__call__": lambda *_: None, "comparing": lambda _, k, of: told.append(k)}
-    )
-    few = Recipe(networks=5, trial_networks=4, last_numbers=2)
-    est = sc.GraphClustering([2, 3, 5, 8], max_iter=5, recipe=few, callbacks=[compared()]).fit(PLANTED)
-    judged = {k: each["score"] for k, each in est.candidates_.items() if each["iterations"] == 0}
-    last = sorted({2, 3, 5, 8} - judged.keys())
-    assert [each[:2] for each in trained] == [
-        *((k, 4) for k in last),
-        (3, 5),
-    ]  # the others only by their starts
-    assert len(judged) == 2 and min(judged.values()) > 0 and told == [2, 3, 5, 8, *last]
+    listener = type("", (), {"__call__": lambda *_: None, "comparing": lambda _, k, of: told.append(k)})()
+    est = sc.GraphClustering([2, 3, 5, 8], max_iter=5, recipe=few, callbacks=[listener]).fit(PLANTED)
+    left = {k: each["score"] for k, each in est.candidates_.items() if each["iterations"] == 0}
+    last = sorted({2, 3, 5, 8} - left.keys())
+    assert [each[:2] for each in trained] == [*((k, 3) for k in last), (3, 5)]  # none for the others
+    assert len(left) == 2 and min(left.values()) > 0 and told == [2, 3, 5, 8, *last]
+    trained.clear()
+    sc.MinCutClustering([2, 3, 5], n_init=3, max_iter=5).fit(
+        PLANTED
+    )  # its encoder has no features for k-means
+    assert [each[0] for each in trained[:3]] == [2, 3, 5]
 
 
-def test_the_best_of_many_numbers_is_that_of_all(monkeypatch):
-    """The numbers that are left out by what networks would begin from are none that networks would choose."""
-    chosen = {}
+@pytest.mark.parametrize("distances", [Recipe().distances, (2,)])
+def test_networks_would_choose_none_of_the_numbers_that_are_left_out(distances):
+    chosen = []
     for last in (2, 11):
-        est = sc.GraphClustering("auto", recipe=Recipe(last_numbers=last, networks=8)).fit(PLANTED)
-        chosen[last] = est.n_clusters_, est.candidates_[est.n_clusters_]
-    assert chosen[2] == chosen[11] and chosen[2][0] == 3
+        recipe = Recipe(last_numbers=last, networks=8, distances=distances)
+        est = sc.GraphClustering("auto", recipe=recipe).fit(PLANTED)
+        chosen.append((est.n_clusters_, est.candidates_[est.n_clusters_]))
+    assert chosen[0] == chosen[1] and chosen[0][0] == 3
 
 
-def test_a_start_without_all_clusters_does_not_vote(monkeypatch):
-    real = fitting.starts_of
+def test_a_clustering_of_the_features_without_all_clusters_does_not_vote(monkeypatch):
+    real = fitting.feature_clusters
 
-    def lost(prepared, k, *args, **options):
-        start = real(prepared, k, *args, **options)
-        return replace(start, labels=start.labels.clamp(max=1)) if k == 3 else start
+    def lost(prepared, k, *args):
+        labels = real(prepared, k, *args)
+        return labels.clamp(max=1) if k == 3 else labels
 
-    monkeypatch.setattr(fitting, "starts_of", lost)
-    est = sc.GraphClustering([2, 3, 4], max_iter=5, recipe=Recipe(networks=4, last_numbers=2)).fit(PLANTED)
+    monkeypatch.setattr(fitting, "feature_clusters", lost)
+    est = sc.GraphClustering([2, 3, 4], max_iter=5, recipe=Recipe(networks=4)).fit(PLANTED)
     assert est.candidates_[3] == dict.fromkeys(CANDIDATE, 0.0)
 
 

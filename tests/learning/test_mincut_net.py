@@ -76,13 +76,15 @@ def test_a_small_fit_uses_one_thread_and_puts_the_others_back() -> None:
     before, seen = torch.get_num_threads(), []
     torch.set_num_threads(2)
     try:
-        model = GraphClassification(max_iter=2, callbacks=[lambda _: seen.append(torch.get_num_threads())])
+        model = GraphClassification(
+            "paper", max_iter=2, callbacks=[lambda _: seen.append(torch.get_num_threads())]
+        )
         graphs = made_graphs(12)
         model.fit(graphs)
         assert seen == [1, 1]
         assert torch.get_num_threads() == 2
         seen.clear()
-        large = GraphClassification(max_iter=1, hidden=4096, callbacks=model.callbacks)
+        large = GraphClassification("paper", max_iter=1, hidden=4096, callbacks=model.callbacks)
         large.fit(graphs)
         assert seen == [2]
     finally:

@@ -102,6 +102,7 @@ def test_a_record_holds_the_errors_of_the_best_and_the_last_epoch(tmp_path):
         assert run["best_epoch"] == best + 1
         assert run["mse"] == pytest.approx(values["test_mse"][best, row], abs=1e-5)
         assert run["mse_last"] == pytest.approx(values["test_mse"][-1, row], abs=1e-5)
+        assert all(run[name] == round(run[name], 6) for name in ("mse", "mse_last", "validation_mse"))
         assert {"device", "commit", "seconds", "auxiliary", "settings"} <= set(run)
     (curve,) = read(tmp_path / "table3_trials_curves.json")
     np.testing.assert_allclose(curve["test"], values["test_mse"].mean(1), atol=1e-4)
