@@ -160,10 +160,11 @@ def page_text(out: str | Path) -> str:
         parts += [
             "### Why assignments stay uniform",
             "The uniform assignment has the smallest L_c there is, and no gradient. To second order it is left only "
-            "along changes of S with q below w_o / (w_c u √K): w_o and w_c are the weights of the losses, u the uniform "
-            "L_o, q the squared difference between neighbours over the variance within the graph (`softcut.ops.uniform`). "
-            "`smallest q`: of any direction of the first pooler's hidden features before training, mean over ten "
-            "networks. While the first level is uniform, nothing differs between the clusters of the second.",
+            "along changes of S with q below w_o / (w_c u √K): w_o and w_c are the weights of the losses, u the "
+            "uniform L_o, q the squared difference between neighbours over the variance within the graph "
+            "(`softcut.ops.uniform`). `smallest q`: of any direction of the first pooler's hidden features before "
+            "training, mean over ten networks. While the first level is uniform, nothing differs between the clusters "
+            "of the second.",
             to_markdown(uniform_table(smoothness)),
         ]
     left = leaving(
