@@ -60,7 +60,7 @@ NO_RESULTS = (
     "| key | function | range | what |",
     "| kind | file | what it is |",
     "| name | graphs | nodes | edges | features | classes |",
-    "| name | keeps | pooled graph | learned | deterministic | auxiliary losses | lift |",
+    "| name | keeps | pooled graph | learned | auxiliary losses | lift |",
     "| name | nodes | edges | self-loops in the file | features | classes |",
     "| `objective=` | minimised | second term | graph | losses of a pooling layer |",
     "| peer | version | what is measured |",
