@@ -47,7 +47,6 @@ PICTURES: dict[str, tuple[str, Callable[..., Path]]] = {
 # First lines of tables that hold no results: what there is, what it is called, what a test is for.
 NO_RESULTS = (
     "| attribute | what |",
-    "| call | in one pass |",
     "| command | what |",
     "| experiment | command | results |",
     "| extension (also with `.gz`) | content |",
