@@ -277,10 +277,10 @@ def test_comparing_trains_a_few_networks_for_each_number(monkeypatch):
     assert [each[:2] for each in trained] == [*((k, 3) for k in last), (3, 5)]  # none for the others
     assert len(left) == 2 and min(left.values()) > 0 and told == [2, 3, 5, 8, *last]
     trained.clear()
-    sc.MinCutClustering([2, 3, 5], n_init=3, max_iter=5).fit(
+    sc.MinCutClustering([2, 3, 5, 6], n_init=3, max_iter=5).fit(
         PLANTED
-    )  # its encoder has no features for k-means
-    assert [each[0] for each in trained[:3]] == [2, 3, 5]
+    )  # no features that k-means could read
+    assert [each[0] for each in trained[:4]] == [2, 3, 5, 6]
 
 
 @pytest.mark.parametrize("distances", [Recipe().distances, (2,)])
