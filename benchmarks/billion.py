@@ -34,7 +34,7 @@ from softcut.datasets.generators import RandomEdges, generator_of, pattern_of_ch
 from softcut.files import atomic_json
 from softcut.ops import CSR, CSRPattern
 from softcut.ops.numerics import inverse_sqrt
-from softcut.provenance import command_line, commit, device_name
+from softcut.provenance import origin
 from softcut.training import (
     DenseInput,
     PartedOperator,
@@ -270,9 +270,7 @@ def measure(mode: str, arguments: argparse.Namespace) -> dict[str, Any]:
         "peak_allocated_gib": round(torch.cuda.max_memory_allocated() / 2**30, 2)
         if device.type == "cuda"
         else None,
-        "commit": commit(),
-        "device": device_name(device),
-        "command": command_line(),
+        **origin(device),
     }
     print(
         f"{mode}: NMI {row['nmi']} (start {row['nmi_of_start']}), {row['seconds']} s, "

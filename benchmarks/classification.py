@@ -36,7 +36,7 @@ from softcut.files import atomic_json
 from softcut.graph.collection import GraphCollection, folds
 from softcut.learning.experiment import ClassifierSettings, build_task, cluster_sizes, folds_at_once
 from softcut.learning.fold_task import BatchOrder
-from softcut.provenance import command_line, commit, device_name
+from softcut.provenance import device_name, origin
 
 DATASETS = ("PROTEINS", "DD", "REDDIT-BINARY")
 Step = Callable[[], None]
@@ -268,13 +268,7 @@ def main() -> None:
     )
     rows = [row for name in given.dataset for row in benchmark(name, given, device)]
     if given.out:
-        origin = {
-            "device": device_name(device),
-            "torch": torch.__version__,
-            "commit": commit(),
-            "command": command_line(),
-        }
-        atomic_json(given.out, {**origin, "rows": rows})
+        atomic_json(given.out, {**origin(device), "torch": torch.__version__, "rows": rows})
 
 
 if __name__ == "__main__":

@@ -40,7 +40,7 @@ from softcut.files import atomic_json
 from softcut.graph import Graph
 from softcut.io.part_files import read_manifest
 from softcut.metrics import nmi
-from softcut.provenance import command_line, commit, device_name
+from softcut.provenance import origin
 
 ITERATIONS = 50
 PROCESSES = (1, 2, 4)
@@ -292,9 +292,7 @@ def main() -> None:
         "rows": [row for rows in compared for row in rows],
         "killed": killed,
         "quality": scores,
-        "commit": commit(),
-        "device": device_name("cpu"),
-        "command": command_line(),
+        **origin(),
     }
     atomic_json(options.out, content)
 

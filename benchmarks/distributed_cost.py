@@ -37,7 +37,7 @@ from softcut.clustering.prepare import scaled_distances
 from softcut.files import atomic_json
 from softcut.ops import CSRPattern
 from softcut.ops.halo import Exchange, Halo
-from softcut.provenance import command_line, commit
+from softcut.provenance import origin
 from softcut.training import DenseInput, ReplicaNet
 
 METIS_SHARE = 1.5  # halo rows per node of a graph that METIS divides well, as Amazon's
@@ -249,7 +249,7 @@ def main() -> None:
     for title, numbers in measured.items():
         print(title, {name: float(f"{value:.4g}") for name, value in numbers.items()}, sep="\n  ")
     if out is not None:
-        atomic_json(out, {"jobs": measured, "commit": commit(), "command": command_line()})
+        atomic_json(out, {"jobs": measured, **origin()})
 
 
 if __name__ == "__main__":

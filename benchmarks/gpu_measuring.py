@@ -205,7 +205,7 @@ def slope(points: list[dict[str, float]], name: str) -> float:
 
 def machine(bench: Bench) -> None:
     def measure() -> dict[str, Any]:
-        from softcut.provenance import commit, device_name
+        from softcut.provenance import origin
 
         size = 1 << (16 if bench.tiny else 30)
         a, b = torch.zeros(2, size // 4, device=DEVICE)
@@ -217,10 +217,9 @@ def machine(bench: Bench) -> None:
         except ImportError:
             version = "none"
         return {
-            "device": device_name(DEVICE),
+            **origin(DEVICE),
             "torch": torch.__version__,
             "triton": version,
-            "commit": commit(),
             "copy GB/s": 2 * size / ms / 1e6,
         }
 

@@ -296,13 +296,13 @@ def main() -> None:
         print(json.dumps(measured))
         return
     from softcut.files import atomic_json
-    from softcut.provenance import commit
+    from softcut.provenance import origin
 
     rows = []
     words = " ".join(word for word in sys.argv[1:] if word != str(given.other))
     result = {
+        **origin(given.device),
         "device": device_name(given.device),
-        "commit": commit(),
         "command": f"python benchmarks/large.py {words}",
     }
     for nodes in given.nodes:

@@ -89,7 +89,7 @@ def main() -> None:
     arguments = parser.parse_args()
 
     from softcut.files import atomic_json
-    from softcut.provenance import command_line, commit, device_name
+    from softcut.provenance import origin
 
     rows: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory(dir=arguments.folder) as folder:
@@ -105,7 +105,7 @@ def main() -> None:
             for reader in READERS if kind != "parquet" else READERS[:1]:
                 row = {"kind": kind, "reader": reader, "lines": arguments.lines, "bytes": size}
                 row |= measure(file, reader, arguments.lines) | {"seconds_to_read_bytes": round(plain, 3)}
-                row |= {"commit": commit(), "device": device_name("cpu"), "command": command_line()}
+                row |= origin()
                 rows.append(row)
                 print(
                     f"{kind:9s} {reader:15s} {row['seconds']:8.1f} s {row['lines_per_second'] / 1e6:6.2f} M lines/s "

@@ -104,7 +104,7 @@ def fit(arguments: argparse.Namespace) -> dict[str, Any]:
 
 def run(name: str, parts: str, seed: int, arguments: argparse.Namespace) -> dict[str, Any]:
     """Both fits, each in a process of its own."""
-    from softcut.provenance import command_line, commit, device_name
+    from softcut.provenance import origin
 
     # The default, and what the budget leaves of it for the whole planted graph on a CPU: the same for both.
     replicas = arguments.replicas or (6 if name == "planted" else 24)
@@ -117,7 +117,7 @@ def run(name: str, parts: str, seed: int, arguments: argparse.Namespace) -> dict
         if done.returncode:
             raise SystemExit(done.stderr)
         row |= json.loads(done.stdout.splitlines()[-1])
-    return row | {"commit": commit(), "device": device_name(arguments.device), "command": command_line()}
+    return row | origin(arguments.device)
 
 
 def show(rows: list[dict[str, Any]]) -> None:

@@ -11,8 +11,8 @@ Left out are annotations, messages, and places where any change is right: see ``
     make mutants SEED=0 SAMPLE=200
 
 Results are kept in ``out/mutants/``, one line for each mutant, so a run can be stopped and continued. A survivor is
-tried again when the tests of its room have changed. The counts of a whole run, with where they come from, go to
-``results/mutants.json``.
+tried again when tests have changed, or with a larger ``--limit``. The counts of a whole run, with where they come
+from, go to ``results/mutants.json``.
 """
 
 from __future__ import annotations
@@ -56,7 +56,8 @@ ROOMS = {
     for path in sorted((ROOT / "softcut").glob("*/__init__.py"))
 }
 ELSEWHERE = "softcut/ops/kernels"  # programs for GPUs: tests/gpu checks them
-# Of the tests of a stage the quickest that together take this many seconds on the code as it is.
+# Of the tests of a stage the quickest that together take this many seconds on the code as it is. On a busy machine,
+# where seconds are longer, --limit asks for more.
 LIMIT = 60.0
 # Arguments that change the speed, how a picture looks, or what happens after a defect elsewhere, but no value.
 NO_VALUE = {
@@ -81,7 +82,8 @@ LIMITS = {"2**31", "2**32", "2**53", "2**63", "2.0**50", "2.0**53"}
 # The number of something is never negative: these signs before 0 mean the same.
 COUNT = re.compile(r"(len\(.*\)|\.size|\.nnz|\.numel\(\)|\.shape\[-?\d\]|\.ndim)$")
 SAME_FOR_COUNTS = {"Eq_LtE", "LtE_Eq", "Gt_NotEq", "NotEq_Gt"}
-# A mutant is too slow, and noticed, when one test takes this many times as long as before, and these seconds more.
+# A mutant is too slow when one test takes this many times as long as before, and these seconds more. It is tried
+# once more, since the machine may have been busy; too slow twice is noticed, and counted in a column of its own.
 SLOWER, MORE = 5.0, 30.0
 MEMORY = 8 << 30  # bytes one mutant may have
 # Imported once, before the processes of the mutants are split off; softcut itself is imported by each.
@@ -344,7 +346,8 @@ class Reach:
     Files of tests that were run before are not run again while the package stays as it is.
     """
 
-    def __init__(self, root: Path, folder: Path, jobs: int) -> None:
+    def __init__(self, root: Path, folder: Path, jobs: int, limit: float = LIMIT) -> None:
+        self.limit = limit
         kept, data = folder / "reach.json", folder / "reach.coverage"
         package = digest_of(sorted((root / "softcut").rglob("*.py")))
         rooms = [path for paths in ROOMS.values() for path in paths]
@@ -406,7 +409,7 @@ class Reach:
             total, chosen = 0.0, {}
             for test in sorted(tests, key=self.seconds.__getitem__):
                 total += self.seconds[test]
-                if total > LIMIT:
+                if total > self.limit:
                     break
                 chosen[test] = self.seconds[test]
             if chosen:
@@ -446,7 +449,7 @@ def keep_counts(
     from softcut.provenance import origin
 
     recorded = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {"seeds": []}
-    told = {name: recorded.pop(name) for name in ("commit", "device", "command") if name in recorded}
+    told = {name: recorded.pop(name) for name in ("commit", "device", "command", "date") if name in recorded}
     before = {entry["seed"]: {**told, **entry} for entry in recorded["seeds"]}
     old = {room["room"]: room for room in before.get(seed, {}).get("rooms", [])}
     rooms = []
@@ -463,6 +466,7 @@ def keep_counts(
                 "run": len(own),
                 "noticed_first": old[room]["noticed_first"] if same else noticed,
                 "noticed_now": noticed,
+                "too_slow": sum(r["outcome"] == "too slow" for r in own),
             }
         )
     before[seed] = {"seed": seed, "rooms": rooms, **origin()}
@@ -472,15 +476,16 @@ def keep_counts(
 def report(results: list[dict[str, Any]], count: dict[str, tuple[int, int]]) -> str:
     """The table by room and the list of survivors, as Markdown."""
     lines = [
-        "| room | places | run | noticed | survived | share noticed |",
-        "|---|---:|---:|---:|---:|---:|",
+        "| room | places | run | noticed | of these too slow | survived | share noticed |",
+        "|---|---:|---:|---:|---:|---:|---:|",
     ]
     for room in [*ROOMS, "all"]:
         own = [r for r in results if room in (r["room"], "all")]
         lost = sum(r["outcome"] == "survived" for r in own)
+        slow = sum(r["outcome"] == "too slow" for r in own)
         share = f"{100 * (len(own) - lost) / len(own):.0f} %" if own else ""
         total = count[room][0] if room in count else sum(places for places, _ in count.values())
-        lines.append(f"| {room} | {total} | {len(own)} | {len(own) - lost} | {lost} | {share} |")
+        lines.append(f"| {room} | {total} | {len(own)} | {len(own) - lost} | {slow} | {lost} | {share} |")
     lines += ["", "Survivors:", ""]
     for r in sorted(results, key=lambda r: (r["file"], r["line"])):
         if r["outcome"] == "survived":
@@ -499,6 +504,9 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--sample", type=int, default=200)
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
+    parser.add_argument(
+        "--limit", type=float, default=LIMIT, help="seconds of tests, own and others, per mutant"
+    )
     parser.add_argument("--rooms", nargs="+", choices=list(ROOMS), default=list(ROOMS), help="run only these")
     parser.add_argument("--report", action="store_true", help="print the table of what was run so far")
     parser.add_argument("--out", type=Path, default=ROOT / "out" / "mutants")
@@ -521,9 +529,11 @@ def main() -> None:
             "before": before,
             "after": after,
             "tests": tests,
+            "limit": options.limit,
         }
         old = known.get(key(record))
-        current = old is not None and (old["outcome"] != "survived" or old["tests"] == record["tests"])
+        same = old is not None and old["tests"] == tests and old.get("limit", LIMIT) >= options.limit
+        current = same or (old is not None and old["outcome"] != "survived")
         if old is not None and (current or options.report):
             results.append(old)
         else:
@@ -537,7 +547,7 @@ def main() -> None:
         importlib.import_module(name)
     with tempfile.TemporaryDirectory(prefix="mutants-") as folder:
         copies = [Copy(Path(folder) / str(i)) for i in range(max(1, options.jobs))]
-        reach = Reach(copies[0].folder, options.out, options.jobs)
+        reach = Reach(copies[0].folder, options.out, options.jobs, options.limit)
         free, busy = copies, {}
         while waiting or busy:
             while waiting and free:
@@ -556,8 +566,12 @@ def main() -> None:
                     copy.start(copy.mutant, stages.pop(0))
                     busy[copy.process.sentinel] = (copy, record, stages)
                     continue
-                record |= outcome
                 free.append(copy)
+                if outcome["outcome"] == "too slow" and "late" not in record:
+                    waiting.append((copy.mutant, record | {"late": outcome["test"]}))
+                    print(f"too slow, to be tried again: {outcome['test']}", flush=True)
+                    continue
+                record |= outcome
                 results.append(record)
                 with kept.open("a") as file:
                     file.write(json.dumps(record) + "\n")

@@ -30,7 +30,7 @@ from softcut.metrics.features import presence
 from softcut.metrics.judge import Judge
 from softcut.ops import OBJECTIVES, Words
 from softcut.paper.runs import Records, cells, merge_cells
-from softcut.provenance import commit, device_name
+from softcut.provenance import origin
 from softcut.training import ReplicaNet, TrainSettings, replica_seeds, train
 
 DATASETS = ("cora", "citeseer", "pubmed", "photo", "computers", "blogcatalog", "physics", "polblogs")
@@ -193,9 +193,8 @@ def main() -> None:
                     f"{outcome['nmi_mean']:.3f} (mean), {outcome['seconds']:.1f} s",
                     flush=True,
                 )
-                origin = {"device": device_name(device), "commit": commit()}
                 key = {"dataset": name, "method": method, "seed": seed, "settings": settings}
-                records.add([{**key, **outcome, **origin}])
+                records.add([{**key, **outcome, **origin(device)}])
             command = f"python benchmarks/objectives.py --dataset {name} --seeds {options.seeds}"
             command += f" --replicas {options.replicas}"
             runs = records.of(name, method, range(options.seeds), settings)

@@ -27,7 +27,7 @@ from softcut.files import atomic_json
 from softcut.paper.comparison import FOLDS
 from softcut.paper.regression import METHODS, PROPERTIES, RegressionSettings, build_task, squared_error
 from softcut.paper.runs import Pair
-from softcut.provenance import command_line, commit, device_name
+from softcut.provenance import origin
 from softcut.report.tables import markdown_table
 from softcut.training import Loop, LoopProgress, LoopSettings
 
@@ -149,8 +149,9 @@ def main() -> None:
     print(markdown_table(columns, lines))
     print("times faster: the fastest way with all replicas against this one, per replica and step")
     if given.out:
-        made_by = {"device": device_name(device), "commit": commit(), "command": command_line()}
-        atomic_json(given.out, {**made_by, "torch": torch.__version__, "steps": given.steps, "rows": rows})
+        atomic_json(
+            given.out, {**origin(device), "torch": torch.__version__, "steps": given.steps, "rows": rows}
+        )
 
 
 if __name__ == "__main__":

@@ -414,7 +414,7 @@ def main() -> int:
         "commit": commit(),
         "command": command,
         "peers": {n: {"version": versions[n], "problem": p} for n, p in peers.items()},
-        "machine": f"{os.cpu_count()} cores, {platform.machine()}, {platform.system()}",
+        "device": f"{os.cpu_count()} cores, {platform.machine()}, {platform.system()}",
         "threads": given.threads,
         "python": platform.python_version(),
         "date": time.strftime("%Y-%m-%d"),

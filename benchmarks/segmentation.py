@@ -25,7 +25,7 @@ from skimage import data, graph
 from skimage.transform import resize
 
 from softcut.files import atomic_json
-from softcut.provenance import commit, device_name
+from softcut.provenance import origin
 from softcut.segment import as_rgb, cluster_regions, over_segment, region_graph, segment_image
 
 K = 4
@@ -113,9 +113,7 @@ def main() -> None:
     measured = {
         **speed(given.runs, given.megapixels[0]),
         "twelve_megapixels": json.loads(peak.stdout),
-        "device": device_name("cpu"),
-        "commit": commit(),
-        "command": "python benchmarks/segmentation.py",
+        **origin(),
     }
     atomic_json(given.out, measured)
     print(json.dumps(measured, indent=1))

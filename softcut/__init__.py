@@ -31,6 +31,7 @@ _PUBLIC = {
     "GraphClustering": "softcut.clustering",
     "MinCutClustering": "softcut.clustering",
     "GraphClassification": "softcut.learning",
+    "GraphRegression": "softcut.learning",
     "SoftcutError": "softcut.errors",
     "load_dataset": "softcut.datasets",
     "segment_image": "softcut.segment",
@@ -42,13 +43,14 @@ if TYPE_CHECKING:
     from softcut.errors import SoftcutError
     from softcut.graph import Graph
     from softcut.io import read_features, read_graph
-    from softcut.learning import GraphClassification
+    from softcut.learning import GraphClassification, GraphRegression
     from softcut.segment import segment_image
 
 __all__ = [
     "Graph",
     "GraphClassification",
     "GraphClustering",
+    "GraphRegression",
     "MinCutClustering",
     "SoftcutError",
     "__version__",

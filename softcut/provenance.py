@@ -1,7 +1,8 @@
-"""Where a result comes from: the commit, the device and the command that made it."""
+"""Where a result comes from: the commit, the device and the command that made it, and the day."""
 
 from __future__ import annotations
 
+import datetime
 import os
 import platform
 import shlex
@@ -67,14 +68,33 @@ def command_line() -> str:
 
 
 def origin(device: torch.device | str = "cpu") -> dict[str, str]:
-    """Commit, device and command: what every file of results says about itself.
+    """Commit, device, command and date: what every file of results says about itself.
 
     >>> list(origin())
-    ['commit', 'device', 'command']
+    ['commit', 'device', 'command', 'date']
 
     Parameters
     ----------
     device : torch.device or str
         What computed.
     """
-    return {"commit": commit(), "device": device_name(device), "command": command_line()}
+    today = f"{datetime.datetime.now(datetime.UTC):%Y-%m-%d}"
+    return {"commit": commit(), "device": device_name(device), "command": command_line(), "date": today}
+
+
+def on_device(command: str, device: str) -> str:
+    """A command of ``softcut reproduce`` with the option that has it computed on a device of this name again.
+
+    >>> on_device("softcut reproduce quality", "NVIDIA H200"), on_device("softcut reproduce quality --device cpu", "")
+    ('softcut reproduce quality --device cuda', 'softcut reproduce quality --device cpu')
+
+    Parameters
+    ----------
+    command : str
+        What makes a result, with or without ``--device``.
+    device : str
+        Names as :func:`device_name` gives them.
+    """
+    if "--device" in command:
+        return command
+    return f"{command} --device {'cuda' if device and not device.endswith('CPU') else 'cpu'}"

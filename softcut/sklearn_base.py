@@ -21,6 +21,7 @@ __all__ = [
     "ClassifierMixin",
     "ClusterMixin",
     "NotFittedError",
+    "RegressorMixin",
     "TransformerMixin",
 ]
 
@@ -52,6 +53,7 @@ with _left_for_later("scipy.stats", "pandas"):
         ClassifierMixin,
         ClassNamePrefixFeaturesOutMixin,
         ClusterMixin,
+        RegressorMixin,
         TransformerMixin,
     )
     from sklearn.exceptions import NotFittedError

@@ -2,6 +2,7 @@
 
 import ast
 import copy
+import datetime
 import json
 import pickle
 import sys
@@ -101,7 +102,9 @@ def test_the_origin_names_commit_device_and_command_as_typed(monkeypatch, origin
     monkeypatch.setattr(sys, "orig_argv", ["python", *original])
     monkeypatch.setattr(sys, "argv", [script, "-k", "3"])
     device = provenance.device_name("cpu")
-    assert provenance.origin("cpu") == {"commit": "1234567", "device": device, "command": wanted}
+    today = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d")
+    told = {"commit": "1234567", "device": device, "command": wanted, "date": today}
+    assert provenance.origin("cpu") == told
 
 
 def test_a_failed_write_leaves_the_old_file(tmp_path):

@@ -14,7 +14,7 @@ import numpy as np
 from softcut.paper import segmentation
 from softcut.paper.autoencoder import TITLES, percent
 from softcut.paper.runs import read_cells
-from softcut.report.tables import markdown_table, to_markdown
+from softcut.report.tables import markdown_table, mean_and_deviation, to_markdown
 from tools.clustering_tables import TITLES as DATA_TITLES
 from tools.clustering_tables import plus_minus
 from tools.results import read_json
@@ -230,10 +230,24 @@ def billion(out: Path) -> str:
     return markdown_table(titles, lines)
 
 
+def community_rings(out: Path) -> str:
+    """Who tells one ring of communities from two."""
+    rows = [
+        [
+            f"`{cell['method']}`",
+            mean_and_deviation(cell["mean"], cell["std"], 1),
+            mean_and_deviation(cell["larger_mean"], cell["larger_std"], 1),
+        ]
+        for cell in read_json(out, "community_rings")
+    ]
+    return markdown_table(["pooler", "test accuracy", "communities three times as large"], rows)
+
+
 COST_TABLES: dict[str, Callable[[Path], str]] = {
     "benchmarks": benchmarks,
     "everyday": everyday,
     "everyday-peers": everyday_peers,
+    "community-rings": community_rings,
     "pooling-memory": pooling_memory,
     "reconstruction": reconstruction,
     "mutants": mutants,

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from softcut.ops.uniform import uniform_ortho
 from softcut.paper import table2
 from softcut.paper.comparison import FOLDS, Results, compared, longest_curves
 from softcut.paper.runs import read_cells
@@ -16,16 +17,18 @@ from softcut.report.tables import markdown_table, mean_and_deviation, to_markdow
 from tools.results import read_json
 from tools.uniform import FILE as UNIFORM
 from tools.uniform import table as uniform_table
-from tools.uniform import uniform_ortho
-from tools.verdicts import table2_verdicts
+from tools.verdicts import bench_text, diffpool_text, table2_claims, table2_default, table2_others, worse
 
+_REFERENCES = (
+    "[Mesquita, Souza and Kaski (NeurIPS 2020)](https://arxiv.org/abs/2010.11418) found the same of other poolers: "
+    "with random assignments accuracy does not fall. [Bianchi and Lachi (NeurIPS "
+    "2023)](https://arxiv.org/abs/2304.01575) derive when a pooler keeps what the layers before it can tell apart; "
+    "Top-K and SAGPool do not."
+)
+# MinCutPool that cannot stay at the uniform assignment; its weight differs between epochs, so the task alone stops it.
+LEAVING = "mincut+ortho_weight=auto+standardise=True+temperature=0.3+stop_on=task"
+_MEASURED = ("clusters1", "clusters2", "cut1", "ortho1", "ortho2")
 _CURVES = ("PROTEINS", "DD", "Bench-hard", "REDDIT-BINARY")
-
-
-def costs(table: Results, datasets: Sequence[str], methods: Sequence[str]) -> str:
-    """Minutes of each method, all folds of all data sets together."""
-    seconds = [sum(run["seconds"] for d in datasets for run in table.runs(d, m)) for m in methods]
-    return markdown_table(methods, [[f"{each / 60:.0f}" for each in seconds]])
 
 
 def degeneracy(table: Results) -> str:
@@ -48,11 +51,35 @@ def degeneracy(table: Results) -> str:
     return markdown_table(names, rows)
 
 
+def leaving(table: Results, most: Mapping[str, float]) -> str:
+    """MinCutPool that leaves the uniform assignment, beside the paper's weights, random pooling and none."""
+    rows = []
+    for dataset in DATASETS:
+        runs = table.runs(dataset, LEAVING)
+        if not runs:
+            continue
+        means = {name: float(np.mean([run[name] for run in runs])) for name in _MEASURED}
+        row = [dataset] + [
+            compared(table.cells[dataset, method], digits=1, folds=FOLDS).markdown
+            if (dataset, method) in table.cells
+            else "-"
+            for method in (LEAVING, "mincut", "random", "nopool")
+        ]
+        row += [f"{worse(table, dataset, LEAVING, 'mincut'):.2f}", f"{means['cut1']:.2f}"]
+        for level, k in enumerate(runs[0]["settings"]["k"], start=1):
+            at_most = f", at most {most[dataset]:.1f}" if level == 1 and dataset in most else ""
+            row.append(f"{means[f'clusters{level}']:.1f} of {k}{at_most}")
+            row.append(f"{means[f'ortho{level}'] / uniform_ortho(k):.2f}")
+        rows.append(row)
+    head = ["data", "leaving", "paper's weights", "random", "no pooling", "p", "L_c", "clusters used", "L_o"]
+    return markdown_table([*head, "second level", "L_o there"], rows) if rows else ""
+
+
 def trials(table: Results) -> str:
     """What was tried beside the table, the best by validation accuracy first, and what choosing by it gives."""
     groups: dict[tuple[str, str], list[str]] = {}
     for dataset, name in table.cells:
-        if table2.is_trial(name):
+        if table2.is_trial(name) and name != LEAVING:
             groups.setdefault((dataset, table2.read_trial(name)[0]), []).append(name)
     parts = []
     for (dataset, method), names in sorted(groups.items()):
@@ -60,7 +87,7 @@ def trials(table: Results) -> str:
         by_validation = sorted(names, key=lambda name: _validated(runs[name]), reverse=True)
         parts.append(f"**{dataset}, {method}**")
         rows = [_trial_row(name, runs[name], table.cells[dataset, name]) for name in by_validation]
-        head = ["changed", "validation accuracy", "test accuracy", "clusters used", "L_o"][: len(rows[0])]
+        head = ["changed", "validation accuracy", "test accuracy", "clusters used"][: len(rows[0])]
         parts.append(markdown_table(head, rows))
         if len(names) > 1:
             parts.append(_chosen_text(list(runs.values())))
@@ -79,11 +106,8 @@ def _trial_row(name: str, runs: Sequence[Mapping[str, Any]], cell: Mapping[str, 
     changed = name.partition("+")[2]
     row = ["nothing" if changed == table2.UNCHANGED else changed.replace("+", ", ")]
     row += [f"{_validated(runs)[0]:.1f}", compared(cell, digits=1, folds=FOLDS).markdown]
-    k = runs[0]["settings"]["k"][0]
-    for key in ("clusters1", "ortho1"):  # of poolers that have clusters, and of MinCutPool
-        if key in runs[0]:
-            mean = np.mean([run[key] for run in runs])
-            row.append(f"{mean:.1f} of {k}" if key == "clusters1" else f"{mean:.3f} ({uniform_ortho(k):.3f})")
+    if "clusters1" in runs[0]:  # of poolers that have clusters
+        row.append(f"{np.mean([run['clusters1'] for run in runs]):.1f} of {runs[0]['settings']['k'][0]}")
     return row
 
 
@@ -95,7 +119,18 @@ def _chosen_text(trials: Sequence[Sequence[Mapping[str, Any]]]) -> str:
         if mine:
             chosen.append(max(mine, key=lambda run: _validated([run]))["accuracy"])
     shown = mean_and_deviation(float(np.mean(chosen)), float(np.std(chosen)), 1)
-    return f"With the settings chosen in each fold by its own validation graphs: {shown}."
+    return f"Chosen in each fold by its own validation graphs: {shown}."
+
+
+def claims_text(out: str | Path) -> str:
+    """What a reader takes home: which claims of the paper hold, and who found the same."""
+    table = table2.results(out)
+    return f"{to_markdown(table2_claims(table))}\n\n{table2_others(table)} {_REFERENCES}"
+
+
+def default_text(out: str | Path) -> str:
+    """How the default of GraphClassification stands among the columns."""
+    return to_markdown(table2_default(table2.results(out)))
 
 
 def page_text(out: str | Path) -> str:
@@ -111,11 +146,8 @@ def page_text(out: str | Path) -> str:
         to_markdown(table2.table(table)),
         "Significance: Student's paired test over folds with the variance corrected for the overlap of their training "
         "parts (Nadeau and Bengio, 2003), one-sided, 5 %; on Bench, which has one split, Welch's test over seeds.",
-        "### MinCutPool",
-        to_markdown(table2_verdicts(table)),
-        "### Minutes",
-        f"All folds of all data sets; {gpu / 60:.0f} minutes of a GPU in sum.",
-        costs(table, DATASETS, PAPER_METHODS),
+        bench_text(table),
+        f"All folds of all data sets took {gpu / 60:.0f} minutes of a GPU.",
         "### Does MinCutPool degenerate?",
         "Test graphs, mean over folds: clusters that are the first choice of at least one node, and both losses of "
         "the first level before their weights; in brackets the L_o of an assignment that puts every node into all "
@@ -127,22 +159,35 @@ def page_text(out: str | Path) -> str:
     if smoothness:
         parts += [
             "### Why assignments stay uniform",
-            "The uniform assignment has the smallest L_c there is, and no gradient. It is left only where L_o gains "
-            "more than L_c loses, to second order: along changes of S with q below w_o / (w_c u √K), with w_o and w_c "
-            "the weights of the losses, u the uniform L_o and q the mean squared difference between neighbours over "
-            "the variance within the graph (formulas in `tools/uniform.py`). `smallest q`: the "
-            "least that any direction of the first pooler's hidden features has before training, mean over ten "
-            "networks. At the second level nothing differs between clusters while the first is uniform, so it stays "
-            "uniform as well.",
+            "The uniform assignment has the smallest L_c there is, and no gradient. To second order it is left only "
+            "along changes of S with q below w_o / (w_c u √K): w_o and w_c are the weights of the losses, u the "
+            "uniform L_o, q the squared difference between neighbours over the variance within the graph "
+            "(`softcut.ops.uniform`). `smallest q`: of any direction of the first pooler's hidden features before "
+            "training, mean over ten networks. While the first level is uniform, nothing differs between the clusters "
+            "of the second.",
             to_markdown(uniform_table(smoothness)),
+        ]
+    left = leaving(
+        table, {row["dataset"]: row["most_clusters"] for row in smoothness if "most_clusters" in row}
+    )
+    if left:
+        parts += [
+            "### MinCutPool that pools",
+            '`MinCutPool(ortho_weight="auto", standardise=True, temperature=0.3)` weighs L_o in every graph so that it '
+            "wins along the mean q of its features, and gives the scores of each cluster mean 0 and variance 1 within "
+            f"each graph (`--method {LEAVING}`). L_o: share of the uniform one. `at most`: nodes that one layer cannot "
+            "tell apart share a cluster. p: of a test against an accuracy below that of the paper's weights. Clusters "
+            "hold nodes that are alike rather than neighbours, as L_c says.",
+            left,
+            "![A protein and its pooled graphs](images/pooled_protein.png)",
         ]
     tried = trials(table)
     if tried:
         parts += [
             "### What was tried",
-            "Other settings than the table's, the best on the validation graphs first; the test accuracy stands beside "
-            "it for all of them and chose nothing. `changed` is what follows the method's name in the command: "
-            "`--method mincut+lr=0.002+batch=8`. In brackets the L_o of the uniform assignment.",
+            "Other settings, the best on the validation graphs first; the test accuracy chose nothing. `changed` is "
+            "what follows the method's name in the command: `--method mincut+lr=0.002+batch=8`.",
+            diffpool_text(table),
             tried,
         ]
     speed = throughput(out)
@@ -161,7 +206,7 @@ def page_text(out: str | Path) -> str:
     ]
     if (Path(out) / "table2_curves.json").exists():
         parts += ["### Training curves", "![Validation loss and accuracy by epoch](images/table2_curves.png)"]
-    return "\n\n".join(parts)
+    return "\n\n".join(filter(None, parts))
 
 
 def throughput(out: str | Path) -> str:
@@ -201,13 +246,16 @@ def _missing_text(gone: Sequence[tuple[str, str, int]], beyond: Sequence[tuple[s
 
 
 def _missing_lines(gone: Sequence[tuple[str, str, int]]) -> str:
-    """One command for the methods of a data set that have as many folds."""
+    """One command for the data sets that lack the same methods, with as many folds so far."""
     methods: dict[tuple[str, int], list[str]] = {}
     for dataset, method, count in gone:
         methods.setdefault((dataset, count), []).append(method)
+    datasets: dict[tuple[str, int], list[str]] = {}
+    for (dataset, count), names in methods.items():
+        datasets.setdefault((" ".join(names), count), []).append(dataset)
     return "\n".join(
-        f"- {count} of {FOLDS} folds: `{table2.command_for(dataset, ' '.join(names))}`"
-        for (dataset, count), names in methods.items()
+        f"- {count} of {FOLDS} folds: `{table2.command_for(' '.join(listed), names)}`"
+        for (names, count), listed in datasets.items()
     )
 
 

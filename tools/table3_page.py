@@ -11,7 +11,7 @@ import numpy as np
 
 from softcut.paper import regression
 from softcut.paper.comparison import FOLDS, Results, longest_curves
-from softcut.paper.regression import METHODS, PAPER, PROPERTIES, command_for, label_of
+from softcut.paper.regression import METHODS, PAPER, PAPER_METHODS, PROPERTIES, command_for, label_of
 from softcut.paper.runs import Records
 from softcut.report.tables import markdown_table, to_markdown
 from tools.results import read_json
@@ -19,6 +19,8 @@ from tools.verdicts import table3_verdicts
 
 _NAMES = {"topk": "Top-K", "diffpool": "DiffPool", "mincut": "MinCutPool", "flat": "Flat"}
 _DOTTED = (0, (2, 3))
+_UNMASKED = {f"{method} (unmasked)": method for method in METHODS}
+_OF_SIZE = ("alpha", "r2", "u0_atom", "cv")  # they grow with the molecule
 _SHORTENED = re.compile(r"epochs \d+|molecules \d+")
 Trials = dict[str, dict[str, dict[int, float]]]  # test MSE by the trial's name, property and fold
 
@@ -47,17 +49,15 @@ def last_epoch(table: Results) -> str:
 
 
 def costs(table: Results) -> str:
-    """Seconds of all networks of a method, and the epoch that was chosen."""
-    rows = []
-    for method in METHODS:
-        runs = [run for name in PROPERTIES for run in table.runs(name, method)]
-        if runs:
-            device = ", ".join(sorted({run["device"] for run in runs}))
-            epochs = f"{np.median([run['best_epoch'] for run in runs]):.0f} of {runs[0]['epochs']}"
-            rows.append(
-                [method, str(len(runs)), f"{sum(run['seconds'] for run in runs):.0f} s", epochs, device]
-            )
-    return markdown_table(["method", "networks", "seconds together", "median best epoch", "device"], rows)
+    """Seconds of all networks of a method, and the epochs that were chosen."""
+    runs = {m: [run for name in PROPERTIES for run in table.runs(name, m)] for m in PAPER_METHODS}
+    known = {method: own for method, own in runs.items() if own}
+    told = [f"{method} {sum(run['seconds'] for run in own):.0f} s" for method, own in known.items()]
+    epochs = [float(np.median([run["best_epoch"] for run in own])) for own in known.values()] or [0.0]
+    where = sorted({f"{len(own)} networks, {run['device']}" for own in known.values() for run in own})
+    return (
+        f"{', '.join(told)} ({'; '.join(where)}); median best epoch: {min(epochs):.0f} to {max(epochs):.0f}."
+    )
 
 
 def speed(out: str | Path) -> str:
@@ -82,11 +82,38 @@ def speed(out: str | Path) -> str:
 
 
 def trials(recorded: Trials) -> str:
-    """Test MSE of the trials, without shortened ones."""
-    labels = [label for label in _ordered(recorded) if not _SHORTENED.search(label)]
-    return markdown_table(
-        ["settings", "folds", *PROPERTIES], [_trial_row(each, recorded[each]) for each in labels]
-    )
+    """Test MSE of the trials, without shortened ones and those without the mask."""
+    labels = [
+        label for label in _ordered(recorded) if not _SHORTENED.search(label) and label not in _UNMASKED
+    ]
+    rows = [_trial_row(each, recorded[each]) for each in labels]
+    return markdown_table(["settings", "folds", *PROPERTIES], rows) if rows else ""
+
+
+def unmasked(table: Results, recorded: Trials) -> str:
+    """Test MSE without the mask beside the paper's, and how near to it each method is with the mask and without."""
+    columns = [label for label in _UNMASKED if len(recorded.get(label, {})) == len(PROPERTIES)]
+    if not columns:
+        return ""
+    means = {
+        (name, _UNMASKED[label]): float(np.mean(list(recorded[label][name].values())))
+        for label in columns
+        for name in PROPERTIES
+    }
+    paper = {key: PAPER[*key, "mse"] for key in means}
+    methods = [_UNMASKED[label] for label in columns]
+    rows = [
+        [name, *(f"{means[name, m]:.3f} ({paper[name, m][0]:.3f})" for m in methods)] for name in PROPERTIES
+    ]
+    told = []
+    for method in methods:
+        of_size = [(name, method) for name in _OF_SIZE]
+        masked = np.mean([table.cells[key]["mean"] / paper[key][0] for key in of_size])
+        told.append(
+            f"{_NAMES[method]} {masked:.2f} and {np.mean([means[key] / paper[key][0] for key in of_size]):.2f}"
+        )
+    note = f"Error over the paper's, mean of {', '.join(_OF_SIZE)}, with the mask and without: {', '.join(told)}."
+    return f"{markdown_table(['property', *methods], rows)}\n\n{note}"
 
 
 def _trial_row(label: str, errors: Mapping[str, Mapping[int, float]]) -> list[str]:
@@ -112,21 +139,16 @@ def page_text(out: str | Path) -> str:
     parts = [
         to_markdown(regression.table(table)),
         missing(table),
-        "### MinCutPool",
-        to_markdown(table3_verdicts(table)),
+        table3_verdicts(table),
         *([last_epoch(table)] if table.other else []),
-        "### Seconds",
-        costs(table),
+        f"All networks of a method took: {costs(table)}",
     ]
     if (Path(out) / "table3_speed.json").exists():
         parts += ["### Together against one by one", speed(out)]
-    if tried:
-        parts += [
-            "### Trials with other settings",
-            "Test MSE, to compare with table 3. Shortened trainings (bond orders, K of 2 and 6) are in "
-            "results/table3_trials_runs.json.",
-            trials(tried),
-        ]
+    if without := unmasked(table, tried):
+        parts += ["### Without the mask", without]
+    if others := trials(tried):
+        parts += ["### Trials with other settings", "Test MSE, to compare with table 3.", others]
     if (Path(out) / "table3_curves.json").exists():
         parts += ["### Training curves", "![Validation MSE by epoch](images/table3_curves.png)"]
     return "\n\n".join(parts)

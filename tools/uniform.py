@@ -1,27 +1,12 @@
-r"""When MinCutPool stays at the uniform assignment, and which weight of L_o leaves it.
+"""When MinCutPool stays at the uniform assignment, and which weight of L_o leaves it (:mod:`softcut.ops.uniform`).
 
-At S = 1/K (every node belongs to all clusters alike) L_c is -1, its smallest value, and the gradients of both losses
-are 0. For a small change E of S (rows that sum to 0) and A the normalised adjacency with degrees D, to second order
-
-.. math::
-    L_c + 1 = K \frac{Tr(E^T (D - A) E)}{\sum_i d_i}, \qquad
-    L_o - u = -\frac{K}{N} \frac{||E - \bar E||^2}{u \sqrt K}, \qquad u = \sqrt{2 - 2 / \sqrt K}
-
-with u the L_o of the uniform assignment and the mean of E over the nodes. The uniform assignment is therefore left
-only along directions with
-
-.. math::
-    q = \frac{Tr(E^T (D - A) E) / \sum_i d_i}{||E - \bar E||^2 / N} < \frac{w_o}{w_c u \sqrt K}
-
-that is, smooth ones: q is small where neighbours have similar values. E can only be what the features of the nodes
-allow. This module measures the smallest q over all directions that the pooler's hidden layer gives before training.
+This module measures the smallest q over all directions that the pooler's hidden layer gives before training.
 
 ``python -m tools.uniform --out results`` writes ``table2_uniform.json``.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -34,6 +19,7 @@ from softcut.files import atomic_json
 from softcut.graph.collection import GraphCollection, folds
 from softcut.learning.experiment import ClassifierSettings, build_task, cluster_sizes
 from softcut.ops import Segments
+from softcut.ops.uniform import largest_quotient
 from softcut.paper import commands
 from softcut.paper.table2 import DATASETS
 from softcut.provenance import origin
@@ -42,16 +28,6 @@ from softcut.report.tables import Table
 FILE = "table2_uniform.json"
 _GRAPHS = 64  # of each fold
 _VARIANCE = 1e-3  # directions with less of the largest variance are left out: noise would decide them
-
-
-def uniform_ortho(k: int) -> float:
-    """L_o where every node belongs to all K clusters alike."""
-    return math.sqrt(2 - 2 / math.sqrt(k))
-
-
-def largest_quotient(k: int, cut_weight: float = 1.0, ortho_weight: float = 1.0) -> float:
-    """The uniform assignment to K clusters is left along directions whose q is below this number."""
-    return ortho_weight / (cut_weight * uniform_ortho(k) * math.sqrt(k))
 
 
 def smallest_quotient(graphs: GraphCollection, seeds: Sequence[int] = range(10)) -> np.ndarray:
@@ -72,6 +48,22 @@ def smallest_quotient(graphs: GraphCollection, seeds: Sequence[int] = range(10))
         for handle in handles:
             handle.remove()
     return _quotients(seen["op"].normalise(), seen["hidden"].double(), len(parts))
+
+
+def most_clusters(graphs: GraphCollection, k: int) -> float:
+    """How many of K clusters can be the first choice of a node, at most; mean over the graphs.
+
+    A graph has no more of them than nodes that one layer of message passing can tell apart: leaves of one hub, say,
+    have the same features whatever its weights.
+    """
+    table = np.random.default_rng(0).standard_normal((graphs.num_features, 2))
+    x = table[graphs.index].sum(1) + graphs.value @ table[graphs.num_features - graphs.value.shape[1] :]
+    adjacency = graphs.adjacency()
+    scale = 1 / np.sqrt(np.maximum(adjacency.sum(1), 1e-12))[:, None]
+    seen = np.round(np.column_stack([x, scale * (adjacency @ (scale * x))]), 5)
+    owner = np.repeat(np.arange(len(graphs)), graphs.sizes)
+    different = np.unique(np.column_stack([owner, seen]), axis=0)[:, 0].astype(int)
+    return float(np.minimum(np.bincount(different, minlength=len(graphs)), k).mean())
 
 
 def _quotients(op: Any, hidden: torch.Tensor, replicas: int) -> np.ndarray:
@@ -121,6 +113,7 @@ def run(
                 "smallest_std": round(float(quotients.std()), 4),
                 "largest": round(largest_quotient(k), 4),
                 "ortho_weight": round(float(quotients.mean()) / largest_quotient(k), 2),
+                "most_clusters": round(most_clusters(graphs, k), 1),
                 "n": runs,
                 "note": graphs.note,
                 **origin(),

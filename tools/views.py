@@ -17,9 +17,9 @@ from softcut.files import atomic_write
 from softcut.graph import Graph
 from softcut.metrics import evaluate
 from softcut.paper import commands
-from softcut.paper.report_sections import VIEWS, VIEWS_COMMAND
+from softcut.paper.report_sections import VIEWS
 from softcut.paper.runs import check_names
-from softcut.provenance import commit, device_name
+from softcut.provenance import origin
 from softcut.report.html_clustering import assignment_view, cluster_view, evidence_view, graph_view, loss_view
 
 GRAPHS: dict[str, tuple[str, Callable[[], Graph], int]] = {
@@ -34,9 +34,8 @@ def run(
     names: Sequence[str] = tuple(GRAPHS),
     n_init: int | None = None,
     device: Any = "cpu",
-    command: str = VIEWS_COMMAND,
 ) -> Path:
-    """Cluster the graphs with the default settings and keep what the views show; `command` is noted with them."""
+    """Cluster the graphs with the default settings and keep what the views show."""
     check_names(names, tuple(GRAPHS), "names")
     rows = []
     for name in names:
@@ -67,9 +66,7 @@ def run(
                 "edges": graph.num_edges,
                 "scores": {key: scores[key] for key in _SCORES},
                 "seconds": round(est.fit_seconds_, 1),
-                "device": device_name(device),
-                "commit": commit(),
-                "command": command,
+                **origin(device),
                 "views": [{"view": v.view, "caption": v.caption, "data": v.data} for v in views],
             }
         )

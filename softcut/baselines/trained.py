@@ -94,6 +94,7 @@ def dmon_replicas(
     n_clusters: int,
     seeds: Sequence[int],
     *,
+    x: Any = None,
     max_iter: int = 1000,
     learning_rate: float = 1e-3,
     hidden: int = 64,
@@ -102,13 +103,14 @@ def dmon_replicas(
     """S [N, R, K] of one DMoN clusterer (Tsitsulin et al., 2023) per seed, trained together.
 
     L = - Tr(S' B S) / 2m + sqrt(K)/N ||sum_i S_i||_F - 1 with the modularity matrix B = A - d d'/2m, on the network of
-    the paper's clusterer with SELU and 64 hidden units, as its authors use. Ctrl-C raises KeyboardInterrupt.
+    the paper's clusterer with SELU and 64 hidden units, as its authors use; it reads rows of X that sum to one, unless
+    `x` is given. Ctrl-C raises KeyboardInterrupt.
 
     >>> from softcut.datasets import attributed_communities
     >>> dmon_replicas(attributed_communities(60, 3, seed=0), 3, seeds=[0, 1], max_iter=5).shape
     torch.Size([60, 2, 3])
     """
-    x = rows_that_sum_to_one(graph)
+    x = rows_that_sum_to_one(graph) if x is None else x
     op = CSR.from_graph(graph, device=device)
     inputs = ConvInput(op, x, columns=len(seeds) * hidden, device=device)
     selu = torch.nn.functional.selu

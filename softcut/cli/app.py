@@ -13,6 +13,7 @@ from softcut.cli.classify import classify
 from softcut.cli.cluster import cluster, predict
 from softcut.cli.commands import datasets, demo, partition, report, segment, serve
 from softcut.cli.console import err, out, use_options_of, worded
+from softcut.cli.regress import regress
 from softcut.cli.reproduce import reproduce
 from softcut.errors import SoftcutError
 
@@ -22,7 +23,7 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-for command in (cluster, predict, classify, segment, partition, datasets, demo, report, serve):
+for command in (cluster, predict, classify, regress, segment, partition, datasets, demo, report, serve):
     app.command()(command)
 app.add_typer(reproduce, name="reproduce")
 

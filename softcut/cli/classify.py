@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import csv
-import time
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from softcut import __version__
-from softcut.cli.console import TrainingBar, err, note, say_written, show_facts, spoken_warnings
-from softcut.cli.output import Device, ModelOut, OutFolder, Output, Overwrite
-from softcut.errors import DataError, ModelFileError, ParameterError
-from softcut.files import atomic_json
+from softcut.cli.console import note, show_facts, spoken_warnings
+from softcut.cli.learners import Work, columns_of, learns, node_features_of
+from softcut.errors import DataError, ParameterError
 
 if TYPE_CHECKING:
     import numpy as np
@@ -24,32 +21,15 @@ if TYPE_CHECKING:
 
     Classified = tuple[GraphClassification, GraphCollection, np.ndarray]
 
-RESULT_FILES = ("predictions.csv", "metrics.json")
+_CLASSES = 10  # classes whose accuracy is printed
 
 
+@learns(ending="classes", loss="loss")
 def classify(
     graphs: Annotated[
         str, typer.Argument(help="A folder in the format of the TU data sets, or a data set's name.")
     ],
-    pool: Annotated[str, typer.Option(help="The pooler, for example mincut, topk or nopool.")] = "mincut",
-    model: Annotated[
-        Path | None, typer.Option(help="Train nothing: classify the graphs with this saved model.")
-    ] = None,
-    model_out: ModelOut = None,
-    out_dir: OutFolder = None,
-    overwrite: Overwrite = False,
-    held_out: Annotated[
-        float, typer.Option(help="Share of the graphs that is not trained on and tests the model.")
-    ] = 0.1,
-    n_init: Annotated[int, typer.Option(help="Networks trained side by side and averaged.")] = 1,
-    max_iter: Annotated[int, typer.Option("--epochs", help="The most epochs.")] = 500,
-    patience: Annotated[
-        int, typer.Option(help="Stop after so many epochs without a lower validation loss.")
-    ] = 50,
-    batch_size: Annotated[int, typer.Option("--batch", help="Graphs in a step.")] = 32,
-    learning_rate: Annotated[float, typer.Option("--lr", help="Adam's step size.")] = 5e-4,
-    random_state: Annotated[int, typer.Option("--seed", help="Random state.")] = 0,
-    device: Device = "auto",
+    work: Work,
 ) -> None:
     """Classify graphs: train on a part of them and test on the rest, or use a model that was saved.
 
@@ -57,85 +37,59 @@ def classify(
     """
     import numpy as np
 
-    start = time.perf_counter()
-    if model is not None and model_out is not None:
-        raise ParameterError("--model-out saves a model that is trained now: leave it out with --model.")
-    if not 0 < held_out <= 0.5:
-        raise ParameterError(f"--held-out must be above 0 and at most 0.5, got {held_out}.")
-    output = Output(overwrite)
-    place = out_dir or Path(f"{Path(graphs).name or 'graphs'}-classes")
-    folder = output.folder(place, RESULT_FILES, model_out)
-    models = output.model(model_out)
-    settings = {
-        "n_init": n_init,
-        "max_iter": max_iter,
-        "patience": patience,
-        "batch_size": batch_size,
-        "learning_rate": learning_rate,
-        "random_state": random_state,
-        "device": device,
-    }
+    from softcut.metrics.predictions import class_scores
+
     with spoken_warnings():
-        if model is not None:
-            estimator, collection, tested = _use(model, graphs, device)
+        if work.model is not None:
+            estimator, collection, tested = _use(work.model, graphs, work.asked.device)
         else:
-            estimator, collection, tested = _train(graphs, pool, held_out, settings)
-    metrics = {
-        "name": collection.name,
-        "softcut": __version__,
-        "graphs": len(collection),
-        "nodes": collection.num_nodes,
-        "edges": len(collection.col) // 2,
-        "pool": estimator.pool,
-        "classes": [str(name) for name in estimator.classes_.tolist()],
-        "note": collection.note,
-    }
-    if model is not None:
-        metrics["model"] = model.name
-    else:
-        metrics |= {
-            "trained_on": len(collection) - len(tested),
-            "tested_on": len(tested),
-            "best_epoch": estimator.best_epoch_.tolist(),
-            "epochs": estimator.n_iter_,
-            "validation_accuracy": [float(v) for v in estimator.validation_accuracy_],
-            "interrupted": estimator.interrupted_,
-        }
-    chance = estimator.predict_proba(collection[tested])
-    predicted, certainty = estimator.classes_[chance.argmax(1)].astype(str), chance.max(1)
-    known = (
-        np.full(len(tested), "")
-        if collection.y is None
-        else np.asarray(collection.classes)[collection.y[tested]]
-    )
+            estimator, collection, tested = _train(graphs, work)
+    chances = estimator.predict_proba(collection)
+    classes = estimator.classes_.astype(str).tolist()
+    metrics = work.facts(collection, estimator, len(tested), collection.y is not None)
+    metrics |= {"classes": classes, "note": collection.note}
+    if work.model is None:
+        metrics["validation_accuracy"] = [float(value) for value in estimator.validation_accuracy_]
+        metrics["subtree_share"] = float(estimator.subtree_share_)
+    truth, known = None, np.full(len(collection), "", dtype=object)
     if collection.y is not None:
-        hits = predicted == known
-        metrics["accuracy"] = float(hits.mean())
-        metrics["accuracy_per_class"] = {str(c): float(hits[known == c].mean()) for c in np.unique(known)}
-    metrics["seconds"] = time.perf_counter() - start
-    with output:
-        with (folder.staged / "predictions.csv").open("w", newline="", encoding="utf-8") as file:
-            writer = csv.writer(file)
-            writer.writerow(["graph", "class", "predicted", "probability"])
-            # Graphs are numbered from 1, as in the files of the TU data sets.
-            shown = ((tested + 1).tolist(), known, predicted, (f"{p:.6f}" for p in certainty))
-            writer.writerows(zip(*shown, strict=True))
-        atomic_json(folder.staged / "metrics.json", metrics)
-        if models is not None and model_out is not None:
-            estimator.save(models.staged / model_out.name)
-    _close(metrics, output)
-    if metrics.get("interrupted"):
-        raise SystemExit(130)
+        known = np.asarray(collection.classes, dtype=object)[collection.y]
+        # The model knows nothing of a class that no training graph had: it has a row in the table of mistakes.
+        metrics["classes"] = classes = [*classes, *sorted(set(known[tested]) - set(classes))]
+        chances = np.pad(chances, [(0, 0), (0, len(classes) - chances.shape[1])])
+        truth = np.array([classes.index(each) for each in known[tested]])
+        counts = estimator.metadata_.get("class_counts", {})
+        most = max(counts, key=counts.get, default=None)
+        metrics |= class_scores(truth, chances[tested], None if most is None else classes.index(most))
+        per_class = {str(c): np.asarray(metrics["confusion"][i]) for i, c in enumerate(classes)}
+        metrics["accuracy_per_class"] = {
+            name: float(row[i] / row.sum()) for i, (name, row) in enumerate(per_class.items()) if row.sum()
+        }
+    columns = columns_of(collection)
+    predictions = {
+        "graph": columns["graph"],
+        "part": work.part(len(collection), tested),
+        "class": known,
+        "predicted": np.asarray(classes)[chances.argmax(1)],
+        "probability": [f"{p:.6f}" for p in chances.max(1)],
+        **{f"p_{name}": [f"{p:.6f}" for p in chances[:, i]] for i, name in enumerate(classes)},
+    }
+    scored = {title: [column[i] for i in tested] for title, column in columns.items()}
+    data = scored, truth, chances[tested]
+    work.write(metrics, estimator, predictions, "classification_page", *data)
+    _show(metrics)
+    work.close(metrics)
 
 
-def _train(source: str, pool: str, held_out: float, settings: dict[str, Any]) -> Classified:
+def _train(source: str, work: Work) -> Classified:
     """The fitted model, all graphs, and the numbers of those it was not trained on."""
     import numpy as np
 
     from softcut.graph.collection import hold_out
     from softcut.learning import GraphClassification
+    from softcut.tables.arrays import plural
 
-    collection, features = _read(source)
+    collection, features = _read(source, paper="preset" in work.settings)
     if collection.y is None:
         raise DataError(
             f"{source} has no graph labels ({collection.name}_graph_labels.txt), and training needs them."
@@ -143,24 +97,35 @@ def _train(source: str, pool: str, held_out: float, settings: dict[str, Any]) ->
     if collection.split is not None:
         rest, tested = np.flatnonzero(collection.split < 2), np.flatnonzero(collection.split == 2)
     else:
-        rest, tested, _ = hold_out(collection.y, held_out, settings["random_state"])
+        rest, tested, _ = hold_out(collection.y, work.asked.held_out, work.asked.random_state)
+    counts = np.bincount(collection.y, minlength=len(collection.classes))
+    few = [name for name, count in zip(collection.classes, counts, strict=True) if count == 1]
     if not len(rest) or not len(tested):
+        held = plural(len(collection), "graph")
+        raise DataError(f"{source} holds {held}: too few to train on some and test on others.")
+    if len(counts) < 2:
         raise DataError(
-            f"{source} holds {len(collection)} graphs: too few to train on some and test on others."
+            f"{source}: all graphs have the class {collection.classes[0]!r}; two classes are needed."
         )
-    bar = TrainingBar(err, jobs=1)
-    networks = range(settings["n_init"])
-    estimator = GraphClassification(
-        pool,
-        # A folder's own labels and attributes, and degree and clustering coefficient as in the paper.
-        features="auto" if features is None else "both",
-        callbacks=[lambda state: bar.update(f"{collection.name} {pool}", networks, state)],
-        **settings,
-    )
-    with bar:
-        estimator.fit(collection[rest])
-    known = None if features is None else asdict(features)
-    estimator.metadata_ = {"graphs": collection.name, "node_features": known}
+    if few:
+        raise DataError(
+            f"{source}: only one graph has the class {few[0]!r}, and none would be left to train on or to test with: "
+            "leave it out, or give it a class that more graphs have."
+        )
+    # A folder's own labels and attributes, and degree and clustering coefficient as in the paper.
+    estimator = GraphClassification(features="auto" if features is None else "both", **work.settings)
+    work.fit(estimator, collection.name, collection[rest])
+    estimator.metadata_ = {
+        "graphs": collection.name,
+        "node_features": None if features is None else asdict(features),
+        "class_counts": dict(
+            zip(
+                collection.classes,
+                np.bincount(collection.y[rest], minlength=len(counts)).tolist(),
+                strict=True,
+            )
+        ),
+    }
     return estimator, collection, tested
 
 
@@ -168,28 +133,16 @@ def _use(model: Path, source: str, device: str) -> Classified:
     """A saved model, all graphs, and the numbers of all of them, which it will classify."""
     import numpy as np
 
-    from softcut.datasets.tu import NodeFeatures
     from softcut.learning import GraphClassification
 
     estimator = GraphClassification.load(model).set_params(device=device)
-    known = estimator.metadata_.get("node_features")
-    if Path(source).is_dir() and known is None:
-        name = estimator.metadata_.get("graphs", "a list of graphs")
-        raise ModelFileError(
-            f"{model} was trained on {name}, not on a folder, and its node features cannot be made for {source}."
-        )
-    if not Path(source).is_dir() and known is not None:
-        raise ModelFileError(f"{model} was trained on a folder: name a folder with graphs, not {source!r}.")
-    try:
-        features = None if known is None else NodeFeatures(**known)
-    except TypeError as error:
-        raise ModelFileError(f"{model}: the model is damaged or incomplete ({error}).") from error
-    collection, _ = _read(source, features)
+    features = node_features_of(model, estimator.metadata_, source)
+    collection, _ = _read(source, features, paper=estimator.preset == "paper")
     return estimator, collection, np.arange(len(collection))
 
 
-def _read(source: str, features: Any = None) -> tuple[GraphCollection, Any]:
-    """A folder with how its features were made, or a data set by name (None: the paper's features)."""
+def _read(source: str, features: Any = None, *, paper: bool) -> tuple[GraphCollection, Any]:
+    """A folder with how its features were made, or a data set by name, with degrees where the `paper` has them."""
     from softcut.datasets import name_of_data_set
     from softcut.datasets.collections import COLLECTIONS, load_graphs
     from softcut.datasets.tu import read_tu_folder
@@ -202,23 +155,27 @@ def _read(source: str, features: Any = None) -> tuple[GraphCollection, Any]:
         raise ParameterError(
             f"{source} is neither a folder nor a data set; the data sets are {', '.join(COLLECTIONS)}."
         )
-    collection = load_graphs(source)
+    collection = load_graphs(source, structure=paper)
     if collection.note:
         note(f"{collection.name} is {collection.note}.")
     return collection, None
 
 
-def _close(metrics: dict[str, Any], output: Output) -> None:
-    facts = [("pooler", metrics["pool"])]
+def _show(metrics: Mapping[str, Any]) -> None:
+    facts = [("network", metrics["network"])]
     if "tested_on" in metrics:
         facts.append(("trained on, tested on", f"{metrics['trained_on']:,}, {metrics['tested_on']:,} graphs"))
         facts.append(("epochs", str(metrics["epochs"])))
     if "accuracy" in metrics:
+        low, high = metrics["accuracy_interval"]
         facts.append(("accuracy", f"{100 * metrics['accuracy']:.1f} %"))
-        shown = metrics["accuracy_per_class"] if len(metrics["accuracy_per_class"]) <= 10 else {}
+        facts.append(("95 % interval of it", f"{100 * low:.1f} to {100 * high:.1f} %"))
+        if metrics["baseline_accuracy"] is not None:
+            facts.append(("baseline: the most frequent class", f"{100 * metrics['baseline_accuracy']:.1f} %"))
+        shown = metrics["accuracy_per_class"] if len(metrics["accuracy_per_class"]) <= _CLASSES else {}
         facts += [(f"of class {name}", f"{100 * value:.1f} %") for name, value in shown.items()]
+        facts.append(("calibration error", f"{metrics['calibration_error']:.3f}"))
     if metrics.get("interrupted"):
         facts.append(("interrupted", f"after {metrics['epochs']} epochs"))
     facts.append(("seconds", f"{metrics['seconds']:.1f}"))
     show_facts(f"{metrics['name']}: {metrics['graphs']:,} graphs, {len(metrics['classes'])} classes", facts)
-    say_written(output.written)

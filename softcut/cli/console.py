@@ -114,10 +114,13 @@ def show_summary(summary: Summary, most: int = 12) -> None:
 
 
 def say_written(paths: Iterable[Path]) -> None:
-    """The last line of a command: its files, named as briefly as they can be read from here."""
-    here = Path.cwd()
-    names = (str(path.relative_to(here) if path.is_relative_to(here) else path) for path in paths)
-    out.print("Written: " + ", ".join(names), markup=False, soft_wrap=True)
+    """The last lines of a command: its files, named as briefly as they can be read from here, and the page."""
+    paths, here = list(paths), Path.cwd()
+    names = {path: str(path.relative_to(here) if path.is_relative_to(here) else path) for path in paths}
+    out.print("Written: " + ", ".join(names.values()), markup=False, soft_wrap=True)
+    for path in paths:
+        if path.name == "report.html":
+            out.print(f"Report: {names[path]}", markup=False, soft_wrap=True)
 
 
 class TrainingBar:
@@ -183,7 +186,8 @@ class TrainingBar:
                 f"{len(state.active)} of {len(folds)} folds training, validation accuracy {accuracy:.1f} %"
             )
         else:
-            count = f"{len(state.active)} networks, validation MSE {state.validation['mse'].mean():.3f}"
+            error = state.validation["mse" if "mse" in state.validation else "task"].mean()
+            count = f"{len(state.active)} networks, validation MSE {error:.3f}"
         self._draw(state, f"{job} ({self._job} of {self._jobs})", count)
 
     def _draw(self, state: Any, description: str, count: str) -> None:

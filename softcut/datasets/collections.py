@@ -183,7 +183,11 @@ def _locate(collection: Collection, roots: list[Path]) -> Path | None:
 
 
 def load_graphs(
-    name: str, root: str | os.PathLike[str] | None = None, *, download: bool = True
+    name: str,
+    root: str | os.PathLike[str] | None = None,
+    *,
+    download: bool = True,
+    structure: bool = True,
 ) -> GraphCollection:
     """A data set of many graphs, with the node features of the paper's table 2.
 
@@ -203,8 +207,11 @@ def load_graphs(
         A folder to use instead of ``$SOFTCUT_DATA`` and the cache.
     download
         False raises :class:`~softcut.errors.DataError` instead of using the network.
+    structure
+        False leaves degree and clustering coefficient out: the default of ``GraphClassification`` adds its own.
     """
     raw, source = load_raw_graphs(name, root, download=download)
+    raw = raw if structure else replace(raw, structure=False)
     return raw.collection(find_collection(name).info.name, source.note)
 
 

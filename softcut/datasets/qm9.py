@@ -20,7 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from softcut.datasets import fetching
-from softcut.errors import DataError, require
+from softcut.datasets.molecules import BOND_ORDERS, read_smiles, require_rdkit
+from softcut.errors import DataError
 from softcut.files import atomic_write
 from softcut.graph.collection import pointer
 
@@ -31,7 +32,6 @@ _PACKED = ("graphs/QM9.npz", "QM9.npz")
 _TABLE = "qm9/qm9.csv.gz"
 _TABLE_SHA256 = "4ac988ea98607e728bc39c4193ebac0de37b170c9f44b09048dd50a7a345318d"
 _CONTENT_SHA256 = "ba5ee38d4bd9b88ef6dcc92509f98a9caeeb4c2cf656418dc5d76aef96e5cdf4"
-_AROMATIC = 4  # the number of an aromatic bond in `bond_type`; 1, 2 and 3 are single, double and triple ones
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ class Molecules:
         adjacency = np.zeros((len(self), widest, widest), np.float32)
         molecule = np.repeat(np.arange(len(self)), self.num_bonds)
         first, second = self.bonds
-        weight = np.where(self.bond_type == _AROMATIC, 1.5, self.bond_type) if bond_orders else 1.0
+        weight = BOND_ORDERS[self.bond_type] if bond_orders else 1.0
         adjacency[molecule, first, second] = adjacency[molecule, second, first] = weight
         return adjacency, np.arange(widest) < self.sizes[:, None]
 
@@ -129,32 +129,25 @@ def _verified(molecules: Molecules, where: str) -> Molecules:
 
 def read_table(text: str) -> Molecules:
     """Molecules from a table with the columns mol_id, smiles and those of ``PROPERTIES``."""
-    chem = require("rdkit.Chem", "molecules", "reading molecules from SMILES")
-    types = {
-        chem.BondType.SINGLE: 1,
-        chem.BondType.DOUBLE: 2,
-        chem.BondType.TRIPLE: 3,
-        chem.BondType.AROMATIC: _AROMATIC,
-    }
-    sizes, atoms, num_bonds, bonds, bond_type, targets, number = [], [], [], [], [], [], []
+    require_rdkit()
+    sizes, atoms, num_bonds, bonds, targets, number = [], [], [], [], [], []
     for row in csv.DictReader(io.StringIO(text)):
-        molecule = chem.MolFromSmiles(row["smiles"])
+        molecule = read_smiles(row["smiles"])
         if molecule is None:
             raise DataError(f"{row['mol_id']}: {row['smiles']!r} is not a molecule that rdkit can read.")
-        sizes.append(molecule.GetNumAtoms())
-        atoms += [ATOMS.index(atom.GetSymbol()) for atom in molecule.GetAtoms()]
-        num_bonds.append(molecule.GetNumBonds())
-        for bond in molecule.GetBonds():
-            bonds.append((bond.GetBeginAtomIdx(), bond.GetEndAtomIdx()))
-            bond_type.append(types[bond.GetBondType()])
+        sizes.append(len(molecule.symbols))
+        atoms += [ATOMS.index(symbol) for symbol in molecule.symbols]
+        num_bonds.append(len(molecule.bonds))
+        bonds += molecule.bonds
         targets.append([float(row[name]) for name in PROPERTIES])
         number.append(int(row["mol_id"].removeprefix("gdb_")))
+    ends = np.array(bonds, np.int64).reshape(-1, 3)
     return Molecules(
         sizes=np.array(sizes, np.int64),
         atoms=np.array(atoms, np.int64),
         num_bonds=np.array(num_bonds, np.int64),
-        bonds=np.sort(np.array(bonds, np.int64).reshape(-1, 2), axis=1).T,
-        bond_type=np.array(bond_type, np.int64),
+        bonds=np.sort(ends[:, :2], axis=1).T,
+        bond_type=ends[:, 2],
         targets=np.array(targets, np.float32).reshape(-1, len(PROPERTIES)),
         number=np.array(number, np.int64),
     )

@@ -1,6 +1,8 @@
-"""Generated graphs: shapes with coordinates, and communities with attributes."""
+"""Generated graphs: shapes with coordinates, communities with attributes, and communities in rings to classify."""
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 import numpy as np
 import scipy.sparse as sp
@@ -8,7 +10,7 @@ from numpy.typing import NDArray
 from scipy.spatial import cKDTree
 
 from softcut.errors import ParameterError
-from softcut.graph import Graph
+from softcut.graph import Graph, GraphCollection, from_graphs
 
 
 def check_rules(*rules: tuple[str, object, bool, str]) -> None:
@@ -114,6 +116,83 @@ def community_graph(n_communities: int = 6, n_nodes: int = 150, seed: int = 0) -
     return Graph.from_scipy(
         adjacency, x=x.astype(np.float32), y=y, name="community", feature_names=["x", "y"]
     )
+
+
+def community_rings(
+    n_graphs: int = 1000,
+    n_communities: int = 6,
+    sizes: tuple[int, int] = (8, 16),
+    *,
+    test_sizes: tuple[int, int] | None = None,
+    links: int = 3,
+    average_degree: float = 4.0,
+    noise: float = 0.1,
+    seed: int = 0,
+) -> GraphCollection:
+    """Graphs whose class is how their communities are joined: in one ring, or in two rings of half as many.
+
+    Every community is a cycle through its nodes with random chords, and is joined to two others by `links` random edges
+    each. Both classes therefore have the same communities, degrees and neighbourhoods; what differs is seen only over
+    several communities. The feature of a node is the number of its community (one-hot; the order in the rings is
+    random), for a share `noise` of the nodes a random one.
+
+    >>> from softcut.datasets import community_rings
+    >>> graphs = community_rings(20, sizes=(5, 8))
+    >>> len(graphs), graphs.num_features, graphs.classes, np.bincount(graphs.split).tolist()
+    (20, 6, ('one ring', 'two rings'), [14, 2, 4])
+
+    Parameters
+    ----------
+    n_graphs, n_communities : int
+        Graphs, half of each class: seven tenths to train, one tenth to stop, two tenths to test (``graphs.split``);
+        communities of each, an even number of 6 or more.
+    sizes, test_sizes : (int, int)
+        The fewest and the most nodes of a community; those of the test graphs, where they are to be others.
+    links, average_degree, noise, seed
+        See above; edges inside a community are about half of its nodes times `average_degree`.
+    """
+    ranges = [sizes, sizes if test_sizes is None else test_sizes]
+    check_rules(
+        ("n_graphs", n_graphs, n_graphs >= 20, "be at least 20"),
+        (
+            "n_communities",
+            n_communities,
+            n_communities >= 6 and n_communities % 2 == 0,
+            "be an even number of 6 or more",
+        ),
+        *(
+            (name, given, 3 <= given[0] <= given[1], "be two numbers of nodes, 3 or more, the smaller first")
+            for name, given in zip(("sizes", "test_sizes"), ranges, strict=True)
+        ),
+        ("links", links, links >= 1, "be at least 1"),
+        ("average_degree", average_degree, average_degree >= 2, "be at least 2"),
+        ("noise", noise, 0 <= noise <= 1, "lie between 0 and 1"),
+    )
+    rng = np.random.default_rng(seed)
+    names = ("one ring", "two rings")
+    split = np.repeat([0, 1, 2], [n_graphs - 3 * (n_graphs // 10), n_graphs // 10, 2 * (n_graphs // 10)])
+    graphs = []
+    for number in range(n_graphs):
+        low, high = ranges[int(split[number] == 2)]
+        size = rng.integers(low, high + 1, n_communities)
+        own = np.repeat(np.arange(n_communities), size)
+        first = np.cumsum(size) - size
+        # Each node and the next one of its community, then chords between random nodes of one community.
+        ends = [
+            (np.arange(len(own)), np.arange(len(own)) + 1 - np.where(np.diff(own, append=-1), size[own], 0))
+        ]
+        chords = rng.choice(own, round(len(own) * (average_degree - 2) / 2))
+        joined = [(chords, chords)]
+        rings = np.split(rng.permutation(n_communities), 1 + number % 2)
+        joined += [(np.repeat(ring, links), np.repeat(np.roll(ring, 1), links)) for ring in rings]
+        ends += [tuple(first[c] + rng.integers(size[c]) for c in pair) for pair in joined]
+        rows, columns = (np.concatenate(each) for each in zip(*ends, strict=True))
+        other = rows != columns
+        told = np.where(rng.random(len(own)) < noise, rng.integers(n_communities, size=len(own)), own)
+        x = np.eye(n_communities, dtype=np.float32)[told]
+        graphs.append(Graph.from_scipy(_symmetric(len(own), rows[other], columns[other]), x=x))
+    made = from_graphs(graphs, y=[names[number % 2] for number in range(n_graphs)], name="community rings")
+    return replace(made, split=split.astype(np.int8))
 
 
 def attributed_communities(

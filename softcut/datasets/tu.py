@@ -65,8 +65,7 @@ def read_tu_folder(
     `features` (those of the training graphs) where it is given. Graph labels may be missing. Edge labels and attributes
     are not read.
     """
-    folder = Path(folder)
-    name = _name(folder)
+    folder, name = find_files(folder)
     files = _files(folder, name)
     raw, labels, attributes = _read(files, folder / name, whole_attributes=False)
     graphs = raw.collection(name)
@@ -81,16 +80,32 @@ def read_tu_folder(
     return _with_features(graphs, folder / name, labels, attributes, features), features
 
 
-def _name(folder: Path) -> str:
+def read_targets(folder: str | Path, graphs: GraphCollection) -> NDArray[np.float64] | None:
+    """The numbers of ``NAME_graph_attributes.txt``, a line for each graph [G, T]; None where there is no such file."""
+    folder, name = find_files(folder)
+    file = folder / f"{name}_graph_attributes.txt"
+    if not file.is_file():
+        return None
+    numbers: NDArray[np.float64] = _numbers(file, str(file), whole=False)
+    if len(numbers) != len(graphs):
+        raise DataError(f"{file} must have a line for each of the {len(graphs)} graphs, got {len(numbers)}.")
+    return numbers
+
+
+def find_files(folder: str | Path) -> tuple[Path, str]:
+    """The folder that holds the files, which may be its folder ``raw``, and the NAME they begin with."""
+    folder = Path(folder)
     if not folder.is_dir():
         raise DataError(
             f"{folder} is not a folder; name one with the files NAME_A.txt, NAME_graph_indicator.txt, ..."
         )
+    if not any(folder.glob("*_A.txt")) and any(folder.glob("raw/*_A.txt")):
+        folder = folder / "raw"
     names = sorted(path.name.removesuffix("_A.txt") for path in folder.glob("*_A.txt"))
     if len(names) != 1:
         what = "no file NAME_A.txt" if not names else f"several data sets ({', '.join(names)})"
         raise DataError(f"{folder} holds {what}; name a folder with the files of one TU data set.")
-    return names[0]
+    return folder, names[0]
 
 
 def _files(folder: Path, name: str) -> dict[str, Path]:

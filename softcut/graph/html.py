@@ -9,6 +9,7 @@ import numpy as np
 
 from softcut.graph.base import BaseGraph
 from softcut.tables.arrays import plural, to_dense
+from softcut.tables.display_text import shortened
 
 _NODES, _FEATURES = 5, 6  # shown of each
 _LONGEST = 40  # characters of a name
@@ -68,4 +69,4 @@ def _table(columns: Sequence[str], rows: Iterable[Sequence[str]], caption: str =
 
 
 def _cell(text: str) -> str:
-    return escape(text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…")
+    return escape(shortened(text, _LONGEST))

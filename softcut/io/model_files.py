@@ -24,7 +24,8 @@ FILE_FIELDS = ("format", "version", _DIGEST)  # of the JSON part that are of the
 _OLD_DIGEST = (
     "json_sha256"  # in the header of models up to version 7, which had their JSON part in a second file
 )
-CLASSIFIER = "graph classification"  # the kind of those that classify graphs; others cluster nodes
+CLASSIFIER = "graph classification"  # the kinds of those of whole graphs; others cluster nodes
+REGRESSOR = "graph regression"
 MAX_JSON_BYTES = 1 << 26  # of the JSON part: 64 MiB; raise it where larger models are meant
 
 
@@ -132,13 +133,14 @@ def what_it_is(meta: dict[str, Any]) -> str:
     """What a model is and what it can be used for, in words.
 
     >>> what_it_is({"kind": CLASSIFIER}).partition(":")[0]
-    'a classifier of graphs, not a clustering of nodes'
+    'a classifier of graphs'
     """
-    if meta.get("kind") == CLASSIFIER:
-        use = "softcut classify --model or GraphClassification.load"
-        return f"a classifier of graphs, not a clustering of nodes: use it with {use}."
     name = str(meta.get("class"))[:40]
-    return f"a clustering of nodes ({name}), not a classifier of graphs: use it with softcut predict or {name}.load."
+    what, command, name = {
+        CLASSIFIER: ("a classifier of graphs", "classify --model", "GraphClassification"),
+        REGRESSOR: ("a model of numbers of graphs", "regress --model", "GraphRegression"),
+    }.get(str(meta.get("kind")), (f"a clustering of nodes ({name})", "predict", name))
+    return f"{what}: use it with softcut {command} or {name}.load."
 
 
 def one_line(error: Exception) -> str:

@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from softcut.learning.estimator import GraphClassification
     from softcut.learning.experiment import ClassifierSettings, FoldResult, train_folds
+    from softcut.learning.regression import GraphRegression
     from softcut.learning.structure_features import StructureFeatures, with_structure
 
 _WHERE = {
     "ClassifierSettings": "experiment",
     "FoldResult": "experiment",
     "GraphClassification": "estimator",
+    "GraphRegression": "regression",
     "StructureFeatures": "structure_features",
     "train_folds": "experiment",
     "with_structure": "structure_features",
@@ -23,6 +25,7 @@ __all__ = [
     "ClassifierSettings",
     "FoldResult",
     "GraphClassification",
+    "GraphRegression",
     "StructureFeatures",
     "train_folds",
     "with_structure",

@@ -10,21 +10,26 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from softcut.device import threads_for
 from softcut.errors import ParameterError
 from softcut.graph.collection import GraphCollection, Split, folds
-from softcut.learning.fold_task import FoldTask
+from softcut.learning.fold_task import FoldTask, NumbersTask
 from softcut.learning.hierarchy import HIERARCHIES, Hierarchy, HierarchyStore, coarsen_collection
 from softcut.learning.replica_net import replica_net
 from softcut.learning.store import GraphStore
-from softcut.nn.models import GraphClassifier
+from softcut.nn.models import GraphClassifier, ReadoutNet
 from softcut.training import Checkpoint, Loop, LoopProgress, LoopResult, LoopSettings, Patience
 from softcut.training.task import check_numbers
 
 _POOLERS = ("mincut", "diffpool", "topk", "sagpool", "graclus", "ndp", "nopool")
-# Names of methods to poolers. "dense" is the network without a pooler on graphs without edges.
-METHODS = {name: name for name in (*_POOLERS, "dense", "random", "dmon", "justbalance")} | {"dense": "nopool"}
+# Names of methods to poolers. "dense" is the network without a pooler on graphs without edges; "default" is no network
+# of the paper but a ReadoutNet.
+METHODS = {name: name for name in (*_POOLERS, "dense", "random", "dmon", "justbalance", "default")} | {
+    "dense": "nopool",
+    "default": "nopool",
+}
 _STOP_ON = ("loss", "task", "error")
 
 
@@ -104,12 +109,12 @@ def largest_tensor(graphs: GraphCollection, settings: ClassifierSettings) -> flo
 
 def build_models(
     features: int,
-    classes: int,
+    outputs: int,
     method: str,
     k: Sequence[int],
     seeds: Sequence[int],
     settings: ClassifierSettings,
-) -> list[GraphClassifier]:
+) -> list[Any]:
     """One model per seed, with the weights that this seed draws."""
     if method not in METHODS:
         raise ParameterError(
@@ -117,11 +122,14 @@ def build_models(
         )
     options: dict[str, Any] = {"levels": settings.levels, "hidden": settings.hidden, "pool": METHODS[method]}
     options |= {"k": tuple(k), "pool_args": settings.pool_args}
-    models = []
+    models: list[Any] = []
     for seed in seeds:
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
-            models.append(GraphClassifier(features, max(classes, 2), **options))
+            if method == "default":
+                models.append(ReadoutNet(features, outputs, settings.hidden, settings.levels))
+            else:
+                models.append(GraphClassifier(features, outputs, **options))
     return models
 
 
@@ -133,12 +141,17 @@ def build_task(
     settings: ClassifierSettings,
     device: torch.device | str = "cpu",
     hierarchy: Hierarchy | None = None,
-    net: GraphClassifier | None = None,
+    net: GraphClassifier | ReadoutNet | None = None,
+    targets: NDArray[np.float32] | None = None,
 ) -> FoldTask:
-    """Models (or `net`, which holds them already), graphs and order of training for some folds, on a device."""
+    """Models (or `net`, which holds them already), graphs and order of training for some folds, on a device.
+
+    With `targets` [G, T] numbers are learnt in place of classes.
+    """
     if net is None:
         k = cluster_sizes(graphs, settings.levels) if settings.k is None else settings.k
-        models = build_models(graphs.num_features, len(graphs.classes), method, k, seeds, settings)
+        outputs = max(len(graphs.classes), 2) if targets is None else targets.shape[1]
+        models = build_models(graphs.num_features, outputs, method, k, seeds, settings)
         one_hot = graphs.index.shape[1]
         net = replica_net(models, one_hot, one_hot + graphs.value.shape[1])
     store = GraphStore(graphs.without_edges() if method == "dense" else graphs, torch.device(device))
@@ -148,7 +161,11 @@ def build_task(
             hierarchy = coarsen_collection(graphs, METHODS[method], settings.levels)
         levels = HierarchyStore(hierarchy, graphs, store.device, store.dtype)
     nodes = 1_000_000 if store.device.type == "cuda" else 100_000  # of one piece of an evaluation
-    return FoldTask(net.to(device), store, splits, seeds, settings.batch, levels, nodes)
+    kind = FoldTask
+    if targets is not None:
+        kind, y = NumbersTask, np.concatenate([targets, np.zeros_like(targets[:1])])
+        store.y = torch.from_numpy(y).to(store.device, store.dtype)
+    return kind(net.to(device), store, splits, seeds, settings.batch, levels, nodes)
 
 
 def loop_settings(splits: Sequence[Split], settings: ClassifierSettings) -> LoopSettings:

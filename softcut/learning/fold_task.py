@@ -17,7 +17,7 @@ from softcut.learning.hierarchy import HierarchyStore
 from softcut.learning.mincut_net import can_be_written_out, predict
 from softcut.learning.store import BatchPlan, GraphStore
 from softcut.nn import DenseSelection, Selection
-from softcut.nn.models import GraphClassifier, Levels
+from softcut.nn.models import Levels
 from softcut.ops import Operator, Segments
 from softcut.training import Task
 
@@ -51,12 +51,12 @@ class Batch:
     x: Tensor
     op: Operator
     selections: list[Selection] | None
-    y: Tensor  # [R, B] classes
+    y: Tensor  # [R, B] classes, or [R, B, T] numbers
     weight: Tensor | None  # [R, B]: 1 for places that hold a graph; None: all do
 
     def per_graph(self, values: Tensor) -> Tensor:
         """[R * (B + 1), ...] to [R, B, ...]: without the padding graphs."""
-        replicas, places = self.y.shape
+        replicas, places = self.y.shape[:2]
         return values.view(replicas, places + 1, *values.shape[1:])[:, :places]
 
 
@@ -71,7 +71,7 @@ class FoldTask(Task):
 
     def __init__(
         self,
-        net: GraphClassifier,
+        net: Any,  # GraphClassifier or ReadoutNet with replicas
         store: GraphStore,
         splits: Sequence[Split],
         seeds: Sequence[int],
@@ -79,16 +79,23 @@ class FoldTask(Task):
         hierarchy: HierarchyStore | None = None,
         evaluation_nodes: int = 2_000_000,
     ) -> None:
-        self.net, self.store, self.splits, self.hierarchy = net, store, list(splits), hierarchy
+        self.net = net
+        self.store, self.splits, self.hierarchy = store, list(splits), hierarchy
         self.parameters = dict(net.named_parameters())
         self.kernels = list(net.kernels())
-        self.written_out = hierarchy is None and can_be_written_out(net)
+        self.written_out = hierarchy is None and can_be_written_out(self.net)
         self.orders = [BatchOrder(s.train, batch, [seed]) for s, seed in zip(splits, seeds, strict=True)]
         self.active = list(range(len(self.splits)))
         self.steps = 0
         self.evaluation_nodes = evaluation_nodes
         self._validation: list[Batch] | None = None
         self._planned: list[list[BatchPlan]] = []  # of the next steps, the nearest last
+
+    @staticmethod
+    def loss(batch: Batch, y: Tensor) -> Tensor:
+        """The cross entropy of every graph [R, B]."""
+        logits = batch.per_graph(y).flatten(0, 1)
+        return nn.functional.cross_entropy(logits, batch.y.flatten(), reduction="none").view(batch.y.shape)
 
     def plan(self, graphs: NDArray[np.int64]) -> list[list[BatchPlan]]:
         """Plans of batches, [T, R, B] graph numbers; for each batch one plan per level of the hierarchy."""
@@ -107,7 +114,7 @@ class FoldTask(Task):
     def forward(self, batch: Batch) -> tuple[Levels, Tensor]:
         """What the network says, and the cross entropy of every graph [R, B]."""
         out = self.net.levels(batch.x, batch.op, selections=batch.selections)
-        return out, _cross_entropy(batch, out.y)
+        return out, self.loss(batch, out.y)
 
     def losses(self, batch: Batch) -> tuple[Tensor, Tensor, Tensor]:
         """Logits [R, B, C], the cross entropy of every graph, and with it the sum of its poolers' losses [R, B]."""
@@ -117,7 +124,7 @@ class FoldTask(Task):
             y, pooled = self.net.levels(batch.x, batch.op, selections=batch.selections)
             losses = [value for each in pooled for value in each.graph_losses.values()]
             auxiliary = sum(losses[1:], losses[0]) if losses else y.new_zeros(len(y))
-        task = _cross_entropy(batch, y)
+        task = self.loss(batch, y)
         return batch.per_graph(y), task, task + batch.per_graph(auxiliary)
 
     def step(self) -> Mapping[str, Tensor]:
@@ -183,16 +190,28 @@ class FoldTask(Task):
 
     @torch.no_grad()
     def predict(self, graphs: NDArray[np.int64]) -> Tensor:
-        """Class probabilities of the same graphs by every active replica: [R, G, C]."""
-        batches = self.batches([graphs] * len(self.active))
+        """Logits, or numbers, of the same graphs by every active replica: [R, G, C]."""
+        return self.outputs([graphs] * len(self.active))
+
+    @torch.no_grad()
+    def outputs(self, parts: Sequence[NDArray[np.int64]]) -> Tensor:
+        """What every active replica says of graphs of its own [R, G, C]; G is the most that one has."""
+        batches = self.batches(parts)
         outputs = [self.net.levels(batch.x, batch.op, selections=batch.selections).y for batch in batches]
-        chances = [batch.per_graph(y).softmax(-1) for batch, y in zip(batches, outputs, strict=True)]
-        return torch.cat(chances, dim=1)
+        return torch.cat([batch.per_graph(y) for batch, y in zip(batches, outputs, strict=True)], dim=1)
 
 
-def _cross_entropy(batch: Batch, y: Tensor) -> Tensor:
-    logits = batch.per_graph(y).flatten(0, 1)
-    return nn.functional.cross_entropy(logits, batch.y.flatten(), reduction="none").view(batch.y.shape)
+class NumbersTask(FoldTask):
+    """The same with numbers to predict, several for each graph: the loss is their mean squared error."""
+
+    @staticmethod
+    def loss(batch: Batch, y: Tensor) -> Tensor:
+        """The mean squared error of every graph [R, B]."""
+        return (batch.per_graph(y) - batch.y).square().mean(-1)
+
+    def _validated(self, batch: Batch) -> dict[str, Tensor]:
+        _, task, loss = self.losses(batch)
+        return {"loss": loss, "task": task}
 
 
 def _hits(batch: Batch, logits: Tensor) -> Tensor:

@@ -28,7 +28,12 @@ def can_be_written_out(net: GraphClassifier) -> bool:
     """Whether a replica net is the paper's: MinCut pooling as published, ReLU, weights on a CPU."""
     relu = nn.functional.relu
     pools = all(
-        type(pool) is MinCutPool and pool.objective == "mincut" and pool.normalise and pool.mlp.act is relu
+        type(pool) is MinCutPool
+        and pool.objective == "mincut"
+        and pool.normalise
+        and not pool.standardise
+        and pool.ortho_weight != "auto"
+        and pool.mlp.act is relu
         for pool in net.pools
     )
     convs: list[Any] = list(net.convs)

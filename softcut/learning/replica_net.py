@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -16,10 +16,12 @@ from torch import Tensor, nn
 from softcut.errors import ParameterError
 from softcut.nn import DiffPool, PoolOutput, Selection
 from softcut.nn.layers import Bias, GCNConv, SkipConv, UnitLinear, gcn_scale
-from softcut.nn.models import GraphClassifier
+from softcut.nn.models import GraphClassifier, ReadoutNet
 from softcut.nn.pool.score_pools import ScorePool
 from softcut.ops import CSR, Layout, Operator, Segments
 from softcut.ops.numerics import inverse_sqrt
+
+_Net = TypeVar("_Net", GraphClassifier, ReadoutNet)
 
 
 def _stacked(parameters: Sequence[Tensor]) -> nn.Parameter:
@@ -58,6 +60,19 @@ class ReplicaUnitLinear(ReplicaLinear):
 
     def matrix(self) -> Tensor:
         return UnitLinear.unit(self.weight)
+
+
+class ReplicaLayerNorm(nn.Module):
+    """One ``nn.LayerNorm`` over the last axis per replica."""
+
+    def __init__(self, layers: Sequence[nn.LayerNorm]) -> None:
+        super().__init__()
+        self.weight, self.bias = (_stacked([getattr(e, name) for e in layers]) for name in ("weight", "bias"))
+        self.eps = layers[0].eps
+
+    def forward(self, x: Tensor) -> Tensor:
+        rows = nn.functional.layer_norm(x, x.shape[-1:], eps=self.eps).view(len(self.weight), -1, x.shape[-1])
+        return torch.addcmul(self.bias.unsqueeze(1), rows, self.weight.unsqueeze(1)).view(x.shape)
 
 
 class ReplicaBias(nn.Module):
@@ -116,6 +131,18 @@ class OneHotSkipConv(nn.Module):
         out = op.normalise().product(passed) + own
         out = out if self.itself.bias is None else _add_bias(out, self.itself.bias)
         return out if self.act is None else self.act(out)
+
+
+class OneHotLinear(nn.Module):
+    """One ``nn.Linear`` per replica on features that are stored as numbers."""
+
+    def __init__(self, layers: Sequence[nn.Linear], one_hot: int) -> None:
+        super().__init__()
+        self.weight, self.bias = (_stacked([getattr(e, name) for e in layers]) for name in ("weight", "bias"))
+        self.one_hot = one_hot
+
+    def forward(self, x: Tensor) -> Tensor:
+        return _add_bias(lookup(x, self.weight, self.one_hot), self.bias)
 
 
 class OneHotGCNConv(nn.Module):
@@ -247,14 +274,13 @@ class MaskedScorePool(nn.Module):
 
 _REPLICAS: dict[type[nn.Module], Any] = {
     nn.Linear: ReplicaLinear,
+    nn.LayerNorm: ReplicaLayerNorm,
     UnitLinear: ReplicaUnitLinear,
     Bias: ReplicaBias,
 }
 
 
-def replica_net(
-    models: Sequence[GraphClassifier], one_hot: int = 0, columns: int | None = None
-) -> GraphClassifier:
+def replica_net(models: Sequence[_Net], one_hot: int = 0, columns: int | None = None) -> _Net:
     """A model that computes R models at once, for batches of R replicas side by side.
 
     With `one_hot`, that many of the input's `columns` are feature numbers of one-hot blocks (see
@@ -263,7 +289,9 @@ def replica_net(
     if not models:
         raise ParameterError("models must hold at least one model.", argument="models")
     net = copy.deepcopy(models[0])
-    if one_hot:
+    if one_hot and isinstance(net, ReadoutNet):
+        net.first = OneHotLinear([model.first for model in models], one_hot)  # type: ignore[assignment, misc]
+    elif one_hot:
         _read_numbers(net, models, one_hot, columns)
     _swap(net, models)
     for level, pool in enumerate(net.pools):
@@ -272,9 +300,7 @@ def replica_net(
     return net
 
 
-def _read_numbers(
-    net: GraphClassifier, models: Sequence[GraphClassifier], one_hot: int, columns: int | None
-) -> None:
+def _read_numbers(net: Any, models: Sequence[Any], one_hot: int, columns: int | None) -> None:
     """Let the layers that see the input read feature numbers."""
     if not net.embeds:
         convs: list[Any] = [model.convs[0] for model in models]
@@ -294,7 +320,7 @@ def _read_numbers(
 def _swap(net: nn.Module, models: Sequence[nn.Module]) -> None:
     """Replace every layer that holds weights, wherever it is."""
     for name, child in net.named_children():
-        if isinstance(child, (OneHotSkipConv, OneHotGCNConv)):
+        if isinstance(child, OneHotSkipConv | OneHotGCNConv | OneHotLinear):
             continue
         others = [getattr(model, name) for model in models]
         made = _REPLICAS.get(type(child))

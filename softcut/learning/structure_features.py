@@ -50,12 +50,16 @@ class StructureFeatures:
 
     @classmethod
     def fit(
-        cls, graphs: GraphCollection, coefficients: NDArray[np.float32] | None = None
+        cls,
+        graphs: GraphCollection,
+        coefficients: NDArray[np.float32] | None = None,
+        most: int | None = None,
     ) -> StructureFeatures:
-        """Widths and scales of these graphs."""
+        """Widths and scales of these graphs; with `most`, degrees above it count as it."""
         c = clustering_coefficients(graphs) if coefficients is None else coefficients
         mean, std = float(c.mean(dtype=np.float64)), float(c.std(dtype=np.float64))
-        return cls(int(graphs.degree.max(initial=0)), mean, std if std > 0 else 1.0)
+        highest = int(graphs.degree.max(initial=0))
+        return cls(highest if most is None else min(highest, most), mean, std if std > 0 else 1.0)
 
     def transform(
         self, graphs: GraphCollection, coefficients: NDArray[np.float32] | None = None
@@ -72,6 +76,51 @@ class StructureFeatures:
             num_features=graphs.num_features + width + 1,
             feature_names=None,
         )
+
+
+@dataclass(frozen=True)
+class NodeInputs:
+    """What a network reads of a node: the features of the graphs, their structure, or both.
+
+    >>> from softcut import Graph
+    >>> from softcut.graph import from_graphs
+    >>> pair = from_graphs([Graph.from_edges([[0], [1]], x=[[1.0], [3.0]])])
+    >>> NodeInputs.fit(pair, given=True, structure=True, scaled=True).transform(pair).value.tolist()
+    [[0.0, -1.0], [0.0, 1.0]]
+    """
+
+    given: bool
+    structure: StructureFeatures | None
+    scale: tuple[tuple[float, ...], tuple[float, ...]] | None  # mean and deviation of every given number
+
+    @classmethod
+    def fit(
+        cls,
+        graphs: GraphCollection,
+        *,
+        given: bool,
+        structure: bool,
+        scaled: bool,
+        most: int | None = None,
+        coefficients: NDArray[np.float32] | None = None,
+    ) -> NodeInputs:
+        """Widths and scales of these graphs; `scaled`: numbers are standardised, `most`: see StructureFeatures."""
+        scale = None
+        if given and scaled and graphs.value.shape[1]:
+            mean, deviation = graphs.value.mean(0, dtype=np.float64), graphs.value.std(0, dtype=np.float64)
+            scale = (tuple(mean.tolist()), tuple(np.where(deviation > 0, deviation, 1.0).tolist()))
+        return cls(given, StructureFeatures.fit(graphs, coefficients, most) if structure else None, scale)
+
+    def transform(
+        self, graphs: GraphCollection, coefficients: NDArray[np.float32] | None = None
+    ) -> GraphCollection:
+        """The graphs with the features that the network reads."""
+        if not self.given:
+            graphs = replace(graphs, index=graphs.index[:, :0], value=graphs.value[:, :0], num_features=0)
+        elif self.scale is not None:
+            mean, deviation = (np.asarray(each) for each in self.scale)
+            graphs = replace(graphs, value=((graphs.value - mean) / deviation).astype(np.float32))
+        return graphs if self.structure is None else self.structure.transform(graphs, coefficients)
 
 
 def with_structure(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from softcut.nn.layers import MLP, GCNConv, GraphConv, SkipConv
-from softcut.nn.models import GraphAutoencoder, GraphClassifier, GraphRegressor, NodeClusterer
+from softcut.nn.models import GraphAutoencoder, GraphClassifier, GraphRegressor, NodeClusterer, ReadoutNet
 from softcut.nn.pool import get_pool
 from softcut.nn.pool.base import DensePool, Pool, PoolOutput
 from softcut.nn.pool.diffpool import DiffPool, diff_pool
@@ -40,6 +40,7 @@ __all__ = [
     "Pool",
     "PoolOutput",
     "RandomPool",
+    "ReadoutNet",
     "SAGPool",
     "Selection",
     "SkipConv",

@@ -147,12 +147,14 @@ class MLP(nn.Module):
             nn.init.xavier_uniform_(layer.weight)  # type: ignore[arg-type]
             nn.init.zeros_(layer.bias)  # type: ignore[arg-type]
 
-    def forward(self, x: Tensor) -> Tensor:
-        for i, layer in enumerate(self.layers):
-            if i and self.act is not None:
-                x = self.act(x)
-            x = layer(x)
+    def hidden(self, x: Tensor) -> Tensor:
+        """What the last layer reads."""
+        for layer in self.layers[:-1]:
+            x = layer(x) if self.act is None else self.act(layer(x))
         return x
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.layers[-1](self.hidden(x))
 
 
 class GraphLayer(nn.Module):

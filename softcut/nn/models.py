@@ -7,6 +7,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+import torch
 from torch import Tensor, nn
 
 from softcut.errors import ParameterError
@@ -241,6 +242,70 @@ class GraphRegressor(GraphClassifier):
         self, in_channels: int, out_channels: int = 1, pool: str = "mincut", levels: int = 1, **options: Any
     ) -> None:
         super().__init__(in_channels, out_channels, pool, levels, **options)
+
+
+class ReadoutNet(nn.Module):
+    """Message passing with layer normalisation; mean, sum and maximum over the nodes of every layer, then an MLP.
+
+    The network of :class:`softcut.GraphClassification` and :class:`softcut.GraphRegression` unless told otherwise.
+    Layers are added to their input; the sum is the mean times log(1 + nodes), which large graphs do not blow up.
+
+    >>> import torch
+    >>> model = ReadoutNet(in_channels=8, out_channels=2)
+    >>> edge_index, batch = torch.tensor([[0, 1, 1, 2, 3, 4], [1, 0, 2, 1, 4, 3]]), torch.tensor([0, 0, 0, 1, 1])
+    >>> model(torch.rand(5, 8), edge_index, batch=batch).y.shape
+    torch.Size([2, 2])
+
+    Parameters
+    ----------
+    in_channels, out_channels : int
+        Node features; classes or targets.
+    hidden, layers : int
+        Width of every layer; message-passing layers.
+    """
+
+    embeds = False
+
+    def __init__(self, in_channels: int, out_channels: int, hidden: int = 64, layers: int = 4) -> None:
+        super().__init__()
+        self.first = nn.Linear(in_channels, hidden)
+        self.convs = nn.ModuleList(SkipConv(hidden, hidden) for _ in range(layers))
+        self.norms = nn.ModuleList(nn.LayerNorm(hidden) for _ in range(layers + 1))
+        width = 3 * hidden * (layers + 1)
+        self.read_norm, self.inner = nn.LayerNorm(width), nn.Linear(width, hidden)
+        self.head = nn.Linear(hidden, out_channels)
+        self.pools = nn.ModuleList()
+        for linear in (self.first, self.inner, self.head):
+            nn.init.xavier_uniform_(linear.weight)
+            nn.init.zeros_(linear.bias)
+
+    def kernels(self) -> Iterator[nn.Parameter]:
+        """Weight matrices for an L2 penalty: all but those of the last layer."""
+        for module in (self.first, self.convs, self.inner):
+            yield from (p for n, p in module.named_parameters() if n.endswith("weight"))
+
+    def forward(
+        self,
+        x: Tensor,
+        adj: Any,
+        edge_weight: Tensor | None = None,
+        batch: Tensor | None = None,
+        mask: Tensor | None = None,
+    ) -> ModelOutput:
+        y, pooled = self.levels(*graph_input(x, adj, edge_weight, batch, mask))
+        return ModelOutput(y, y.new_zeros(()), pooled)
+
+    def levels(self, x: Tensor, op: Operator, selections: Sequence[Selection] | None = None) -> Levels:
+        """Predictions; there are no pooled graphs."""
+        h = zero_padding(self.norms[0](self.first(x)).relu(), op.mask)
+        layers = [h]
+        for conv, norm in zip(self.convs, self.norms[1:], strict=True):
+            h = h + zero_padding(norm(conv(h, op)).relu(), op.mask)
+            layers.append(h)
+        seen, nodes = torch.cat(layers, dim=-1), nodes_per_graph(op, h).unsqueeze(-1)
+        mean = op.layout.total(seen) / nodes
+        z = self.read_norm(torch.cat([mean, mean * nodes.log1p(), op.layout.peak(seen)], dim=-1))
+        return Levels(self.head(self.inner(z).relu()), ())
 
 
 class GraphAutoencoder(nn.Module):

@@ -110,6 +110,10 @@ class Layout(ABC):
     def total(self, v: Tensor) -> Tensor:
         """Sum of a value per row, per graph: [rows] to [B]."""
 
+    @abstractmethod
+    def peak(self, v: Tensor) -> Tensor:
+        """Largest of values that are not negative, per graph: [rows, K] to [B, K]; 0 without rows."""
+
     @property
     def occupied(self) -> Tensor | None:
         """Which graphs have nodes [B]; None: all of them."""
@@ -146,6 +150,9 @@ class Padded(Layout):
 
     def total(self, v: Tensor) -> Tensor:
         return v.sum(1)
+
+    def peak(self, v: Tensor) -> Tensor:
+        return v.amax(1)  # padded rows are 0
 
     def spread(self, g: Tensor) -> Tensor:
         return g.unsqueeze(1)
@@ -278,6 +285,9 @@ class Segments(Layout):
             return _SegmentTotal.apply(self, v)
         return torch.segment_reduce(v.contiguous(), "sum", offsets=self.ptr, axis=0, initial=0)
 
+    def peak(self, v: Tensor) -> Tensor:
+        return v.amax(0, keepdim=True) if self.single else _SegmentPeak.apply(self, v)
+
     def spread(self, g: Tensor) -> Tensor:
         return g if self.single else g.index_select(0, self.batch)
 
@@ -343,6 +353,26 @@ class _SegmentTotal(torch.autograd.Function):
     def vmap(info, in_dims, layout, v):  # type: ignore[no-untyped-def]
         last = v.dim() - 1  # not -1, which torch 2.6 takes for another axis in a gradient
         return _SegmentTotal.apply(layout, v.movedim(in_dims[1], last)), last
+
+
+@signed
+class _SegmentPeak(torch.autograd.Function):
+    """Maxima per graph; equal ones share the gradient."""
+
+    @staticmethod
+    def forward(layout: Segments, v: Tensor) -> Tensor:
+        return torch.segment_reduce(v.detach().contiguous(), "max", offsets=layout.ptr, axis=0, initial=0)
+
+    @staticmethod
+    def setup_context(ctx, inputs, output) -> None:  # type: ignore[no-untyped-def]
+        ctx.layout = inputs[0]
+        ctx.save_for_backward(inputs[1], output)
+
+    @staticmethod
+    def backward(ctx, grad):  # type: ignore[no-untyped-def]
+        v, peak = ctx.saved_tensors
+        largest = (v == ctx.layout.spread(peak)).to(grad.dtype)
+        return None, largest * ctx.layout.spread(grad / ctx.layout.total(largest).clamp(min=1))
 
 
 class _SegmentProduct(torch.autograd.Function):

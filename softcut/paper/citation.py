@@ -37,7 +37,7 @@ from softcut.paper.runs import (
     keyword_settings,
     quiet,
 )
-from softcut.provenance import commit, device_name
+from softcut.provenance import origin
 from softcut.report.plots import figure, save_figure
 from softcut.report.tables import cell_table
 from softcut.training import ConvInput, Progress, ReplicaNet, TrainResult, TrainSettings, replica_seeds, train
@@ -188,8 +188,7 @@ def curves(
                 rows.append({"iteration": state.iteration, **losses, "nmi": scores})
 
         trained(graph, k, seeds, max_iter=max_iter, device=device, callback=look)
-    where = {"commit": commit(), "device": device_name(device)}
-    atomic_json(out / f"curves_{dataset}.json", {**where, **by_method})
+    atomic_json(out / f"curves_{dataset}.json", {**origin(device), **by_method})
     return draw_curves(out / f"curves_{dataset}.png", dataset, by_method)
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -15,8 +15,10 @@ from typing import Any
 import numpy as np
 import torch
 
-from softcut.datasets.collections import load_graphs, load_hierarchy
+from softcut.datasets.collections import load_graphs, load_hierarchy, load_raw_graphs
+from softcut.errors import ParameterError
 from softcut.graph.collection import GraphCollection
+from softcut.learning.default_folds import MEMBERS, DefaultFold, train_default_folds
 from softcut.learning.experiment import METHODS as NETWORKS
 from softcut.learning.experiment import (
     ClassifierSettings,
@@ -27,10 +29,13 @@ from softcut.learning.experiment import (
 )
 from softcut.learning.hierarchy import HIERARCHIES
 from softcut.paper import commands, table2
+from softcut.paper.poolers import stated
 from softcut.paper.runs import Pair, Progress, RunSession, Tell, cells, quiet, settings_hash
 from softcut.paper.runs import merge as merge_folders
 from softcut.report.tables import cell_table
 from softcut.training import LoopProgress, LoopResult
+
+_KNOWN_BY = ("batch", "lr", "epochs", "patience", "l2", "hidden", "levels", "pool_args")
 
 
 def settings_of(
@@ -41,12 +46,16 @@ def settings_of(
         from softcut.baselines.wl import WL_SETTINGS
 
         return {**WL_SETTINGS, "split_seed": seed, "folds": folds}
-    _, settings = table2.network_of(method, settings)
+    network, settings = table2.network_of(method, settings)
+    if network == "default":
+        names = ("batch", "lr", "epochs", "patience", "l2", "hidden", "levels")
+        known = {name: getattr(settings, name) for name in names} | {"members": MEMBERS}
+        return {**known, "data": graphs.note or "published", "split_seed": seed, "folds": folds}
     known = {**asdict(settings), "pool_args": dict(settings.pool_args)}
-    if settings.stop_on == "loss":
-        del known["stop_on"]  # runs on disk are known without it
+    usual = asdict(table2.SETTINGS)
     return {
-        **known,
+        # Runs on disk are known by these names; others count where they are changed.
+        **{name: value for name, value in known.items() if name in _KNOWN_BY or value != usual[name]},
         "k": list(settings.k or cluster_sizes(graphs, settings.levels)),
         "features": graphs.num_features,
         "data": graphs.note or "published",
@@ -77,7 +86,7 @@ def run(
     """
     datasets = table2.dataset_names(datasets)
     table2.check_methods(methods)
-    settings = ClassifierSettings() if settings is None else settings
+    settings = table2.SETTINGS if settings is None else settings
     session = RunSession(out, device, minutes, tell)
 
     def train(graphs: GraphCollection, method: str, known: Mapping[str, Any], missing: list[Pair]) -> None:
@@ -104,24 +113,28 @@ def run(
             runs = [{**shared, "seed": fold, "accuracy": 100 * hits} for fold, hits in accuracies]
             session.keep(table2.table_of(method), runs, checkpoint, device="cpu")
             return
-        hierarchy = None
-        if NETWORKS[network] in HIERARCHIES:
-            hierarchy = load_hierarchy(graphs, network, data)
-            session.tell(f"{name}, coarse graphs ready after {time.perf_counter() - start:.1f} s")
-        results, loop = train_folds(
-            graphs,
-            network,
-            numbers,
-            seed,
-            own,
-            device=session.device,
-            hierarchy=hierarchy,
-            callback=session.watch(
+        options: dict[str, Any] = {
+            "device": session.device,
+            "callback": session.watch(
                 name, known["epochs"], _describe, partial(progress, f"{graphs.name} {method}", numbers)
             ),
-            checkpoint=checkpoint,
-            time_limit=session.left,
-        )
+            "checkpoint": checkpoint,
+            "time_limit": session.left,
+        }
+        results: Sequence[FoldResult | DefaultFold]
+        if network == "default":
+            plain = load_graphs(graphs.name, data, structure=False)
+            coefficients = load_raw_graphs(graphs.name, data)[0].coefficients
+            results, loop = train_default_folds(
+                plain, numbers, seed, own, coefficients=coefficients, **options
+            )
+        else:
+            hierarchy = None
+            if NETWORKS[network] in HIERARCHIES:
+                hierarchy = load_hierarchy(graphs, network, data)
+                session.tell(f"{name}, coarse graphs ready after {time.perf_counter() - start:.1f} s")
+            own = replace(own, pool_args=stated(NETWORKS[network], own.pool_args))
+            results, loop = train_folds(graphs, network, numbers, seed, own, hierarchy=hierarchy, **options)
         if loop.interrupted:
             raise KeyboardInterrupt
         if not results:
@@ -153,18 +166,12 @@ def _describe(state: LoopProgress) -> str:
     return f"{len(state.active)} folds training, validation loss {loss:.4f}, accuracy {100 * accuracy:.1f}"
 
 
-def _record(result: FoldResult, seconds: float) -> dict[str, Any]:
-    return {
-        "seed": result.fold,
-        "accuracy": round(100 * result.accuracy, 4),
-        "best_epoch": result.best_epoch,
-        "epochs": result.epochs,
-        "validation_loss": round(result.validation_loss, 6),
-        "validation_task": round(result.validation_task, 6),
-        "validation_accuracy": round(100 * result.validation_accuracy, 4),
-        **{key: round(value, 6) for key, value in result.details.items()},
-        "seconds": round(seconds, 3),
-    }
+def _record(result: FoldResult | DefaultFold, seconds: float) -> dict[str, Any]:
+    told = asdict(result)
+    told |= {name: 100 * told[name] for name in ("accuracy", "validation_accuracy")}
+    details = told.pop("details", {})
+    told = {"seed": told.pop("fold"), **told, **details, "seconds": seconds}
+    return {name: round(value, 6) if isinstance(value, float) else value for name, value in told.items()}
 
 
 def _means(loop: LoopResult) -> dict[str, Any]:
@@ -209,7 +216,7 @@ _NUMBERS = {"batch": int, "epochs": int, "patience": int, "lr": float, "l2": flo
         f"among {', '.join((*table2.METHODS, *table2.ABLATIONS))}, or a trial: mincut+lr=0.002+batch=8",
     ),
     *commands.OF_FOLDS,
-    *commands.settings_options(ClassifierSettings(), _NUMBERS),
+    *commands.settings_options(table2.SETTINGS, _NUMBERS),
 )
 def main(given: Any, screen: commands.Screen) -> None:
     """E5: table 2, graph classification by every pooler; an interrupted run resumes."""
@@ -218,7 +225,13 @@ def main(given: Any, screen: commands.Screen) -> None:
         return
     datasets = table2.dataset_names(given.dataset or table2.DATASETS, "--dataset")
     table2.check_methods(methods := given.method or table2.METHODS, "--method")
-    settings = ClassifierSettings(**commands.given_settings(given, _NUMBERS))
+    changed = commands.given_settings(given, _NUMBERS)
+    settings = replace(table2.SETTINGS, **changed)
+    if changed and "default" in methods:
+        raise ParameterError(
+            "--method default has settings of its own: change them by a trial, default+lr=0.002.",
+            argument="method",
+        )
     options = {name: getattr(given, name) for name in ("folds", "minutes", "seed", "device", "data")}
     with screen.working(len(datasets) * len(methods)) as bar:
         options |= {"settings": settings, "tell": bar.tell, "progress": bar.update}

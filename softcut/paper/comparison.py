@@ -21,7 +21,7 @@ from softcut.report.tables import Cell, Table, mean_and_deviation
 FOLDS = 10
 # Test graphs per training graph of ten folds (validation graphs decide when to stop, so they count as training).
 FOLD_OVERLAP = 1 / 9
-_LEVEL = 0.05
+LEVEL = 0.05  # of significance
 
 
 def worse_by_folds(
@@ -63,7 +63,7 @@ def not_worse_than_the_best(runs: Mapping[str, Mapping[int, float]], *, folds: b
         for method, own in runs.items()
         if method != best
     }
-    return {best: 1.0} | {method: p for method, p in p_values.items() if p >= _LEVEL}
+    return {best: 1.0} | {method: p for method, p in p_values.items() if p >= LEVEL}
 
 
 def differs_from_published(
@@ -194,7 +194,7 @@ def compared(
     p = differs_from_published(mean, cell["std"], cell["n"], published, std, digits=digits, overlap=overlap)
     kind, test = "", "not tested"
     if not math.isnan(p):
-        kind = "same" if p >= _LEVEL else "better" if (mean > published) == higher else "worse"
+        kind = "same" if p >= LEVEL else "better" if (mean > published) == higher else "worse"
         test = "p < 0.001" if p < 0.001 else f"p = {p:.3f}" if p < 0.1 else f"p = {p:.2f}"
     paper = mean_and_deviation(published, std, digits)
     return Cell(text, kind=kind, strong=strong, paper=paper, test=test, note=note)

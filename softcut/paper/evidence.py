@@ -29,7 +29,7 @@ from softcut.metrics import modularity, nmi, normalised_cut
 from softcut.paper import commands
 from softcut.paper.quality import DATASETS
 from softcut.paper.runs import Tell, check_names, classes_of, quiet, rewrite
-from softcut.provenance import commit, device_name
+from softcut.provenance import origin
 from softcut.report.tables import Cell, Table
 from softcut.training import ReplicaNet, replica_seeds, train
 
@@ -103,7 +103,6 @@ def run(
         graph = without(whole, silent) if silent.any() else whole
         tell(f"{name}: pool of seed {seed}")
         row = {"dataset": name, **_row(graph, seed, torch.device(device))}
-        row["command"] = f"softcut reproduce evidence --dataset {name} --runs {seed + 1}"
         rows[name, seed] = row
         rewrite(path, partial(_with, row), "rows")
     return [rows[key] for key in asked]
@@ -146,8 +145,7 @@ def _row(graph: Graph, seed: int, device: torch.device) -> dict[str, Any]:
             for label, e, t in zip(clusterings, values["evidence"], truth, strict=True)
         },
         "seconds": round(time.perf_counter() - began, 2),
-        "device": device_name(device),
-        "commit": commit(),
+        **origin(device),
     }
 
 

@@ -7,6 +7,7 @@ which has no features, is scored on its nodes with edges: nothing is known about
 
 from __future__ import annotations
 
+import shlex
 import warnings
 from collections.abc import Sequence
 from functools import partial
@@ -24,6 +25,7 @@ from softcut.clustering.prepare import prepare, silence_rule, silent_nodes, with
 from softcut.clustering.recipe import DEFAULT
 from softcut.datasets import load
 from softcut.graph import Graph
+from softcut.ops import CSR, dmon_loss
 from softcut.paper import commands
 from softcut.paper.runs import (
     RunSession,
@@ -59,12 +61,15 @@ ABLATIONS: dict[str, dict[str, Any]] = {
     "96 networks": {"networks": 96},
 }
 _PAPER, _CHOSEN = "the paper's model", "number of clusters chosen"
-# Everything of the default but its networks.
+_LEIDEN_OWN = "leiden, its own number of clusters"
+# Everything of the default but its networks; DMoN in their place, as many, of which its own loss chooses one.
 _KMEANS, _KMEANS_REFINED = "k-means on softcut's features", "k-means on softcut's features, refined"
-METHODS = (*BASELINE_METHODS, _KMEANS, _KMEANS_REFINED, _PAPER, *ABLATIONS, _CHOSEN)
+_DMON = "dmon on softcut's features, restarted"
+_ON_FEATURES = (_KMEANS, _KMEANS_REFINED, _DMON)
+METHODS = (*BASELINE_METHODS, _LEIDEN_OWN, *_ON_FEATURES, _PAPER, *ABLATIONS, _CHOSEN)
 # Methods that read features only, or cannot do without.
 _NEED_FEATURES = (
-    *("kmeans", "kmeans_raw", "dmon", _KMEANS, _KMEANS_REFINED, _PAPER),
+    *("kmeans", "kmeans_raw", "dmon", *_ON_FEATURES, _PAPER),
     *(name for name in ABLATIONS if name != "default"),
 )
 
@@ -91,11 +96,21 @@ def run(
         # Without features, nothing is known about nodes without edges.
         known = (np.diff(graph.adjacency.indptr) > 0) | (graph.num_features > 0)
         classes = np.where(known, classes_of(graph), -1)
-        command = f"softcut reproduce quality --dataset {name} --runs {runs}"
-        cells_of = partial(cells, metrics=("nmi", "acc", "ari"), paper={}, command=command)
         for method in methods or METHODS:
             if graph.num_features == 0 and method in _NEED_FEATURES:
                 continue
+            words = [
+                "softcut",
+                "reproduce",
+                "quality",
+                "--dataset",
+                name,
+                "--method",
+                method,
+                "--runs",
+                str(runs),
+            ]
+            cells_of = partial(cells, metrics=("nmi", "acc", "ari"), paper={}, command=shlex.join(words))
             settings, labels_of = settings_of(method), partial(_labels, method, graph, session.device)
             train = partial(session.cluster, "quality", method, settings, classes, labels_of, 1)
             made += session.fill("quality", method, [name], runs, settings, train, cells_of)
@@ -118,9 +133,14 @@ def settings_of(method: str) -> dict[str, Any]:
     estimator = _estimator(method, 2, 0, "cpu")
     if estimator is not None:
         return {**estimator_settings(estimator), "chosen": method == _CHOSEN}
+    names = ("components", "distances", "many_columns", "longest_row", "ridge")
     if method in (_KMEANS, _KMEANS_REFINED):
-        names = ("components", "distances", "many_columns", "longest_row", "ridge", "restart", "steps")
-        return {name: getattr(DEFAULT, name) for name in names}
+        return {name: getattr(DEFAULT, name) for name in (*names, "restart", "steps")}
+    if method == _DMON:
+        features = {name: getattr(DEFAULT, name) for name in (*names, "networks")}
+        return {**keyword_settings(dmon_replicas), **features}
+    if method == _LEIDEN_OWN:
+        return keyword_settings(baseline("leiden"))
     return keyword_settings(dmon_replicas if method == "dmon" else baseline(method))
 
 
@@ -131,8 +151,10 @@ def _labels(
     (seed,), k = seeds, len(np.unique(classes_of(graph)))
     estimator = _estimator(method, k, seed, device)
     if estimator is None:
-        if method in (_KMEANS, _KMEANS_REFINED):
-            labels = _kmeans_on_features(graph, k, seed, device, method == _KMEANS_REFINED)
+        if method in _ON_FEATURES:
+            labels = _on_features(graph, k, seed, device, method)
+        elif method == _LEIDEN_OWN:
+            labels = baseline("leiden")(graph, random_state=seed)
         elif method == "dmon":
             s = dmon_replicas(graph, k, replica_seeds(seed, 1), device=device)
             labels = s[:, 0].argmax(-1).cpu().numpy()
@@ -154,15 +176,20 @@ def _labels(
     return [(estimator.soft_.argmax(1), said)]
 
 
-def _kmeans_on_features(graph: Graph, k: int, seed: int, device: torch.device, refined: bool) -> np.ndarray:
-    """What the default does without any network: its features at all distances, k-means, its refinement."""
+def _on_features(graph: Graph, k: int, seed: int, device: torch.device, method: str) -> np.ndarray:
+    """What the default does without its networks: features at all distances, then k-means, its refinement, or DMoN."""
     silent = silent_nodes(graph, silence_rule(graph))
     inner = without(graph, silent) if silent.any() else graph
     prepared = prepare(inner, DEFAULT, device, lambda text: None)
     z = prepared.encoded.rows.flatten(1)
-    clusters = kmeans(z, k, random_state=seed)
-    labels = clusters.labels
-    if refined:
+    if method == _DMON:
+        s = dmon_replicas(inner, k, replica_seeds(seed, DEFAULT.networks), x=z, device=device)
+        op = CSR.from_graph(inner, device=device)
+        labels = min(s.unbind(1), key=lambda own: float(dmon_loss(own, op))).argmax(1)
+    else:
+        clusters = kmeans(z, k, random_state=seed)
+        labels = clusters.labels
+    if method == _KMEANS_REFINED:
         distance = squared_distances(z, clusters.centres)
         soft = torch.softmax(-distance / (2 * distance.amin(1).mean()), dim=1)  # as the consensus does
         labels = refine(prepared, soft, DEFAULT, lambda text: None)[0].argmax(1)

@@ -1,8 +1,8 @@
 """Results on disk: what a run is known by, one record per finished run, the cells made of them, the work of one call.
 
 A run is known by its data set, method, seed and all settings that decide its result. A table is a list of
-cells {dataset, method, metric, mean, std, n, paper_mean, paper_std, seconds, device, commit, command}; its runs
-stand beside it. Both files are rewritten whole under a temporary name and renamed, so that a process that is
+cells {dataset, method, metric, mean, std, n, paper_mean, paper_std, seconds, device, commit, command, date}; its
+runs stand beside it. Both files are rewritten whole under a temporary name and renamed, so that a process that is
 killed loses nothing that was finished; a training that is stopped continues from a checkpoint. Several processes may
 write to one folder: each locks it, reads what is there and adds its own.
 """
@@ -29,7 +29,7 @@ from softcut.errors import FileFormatError, ParameterError
 from softcut.files import atomic_json
 from softcut.graph import Graph
 from softcut.metrics import ari, clusters_used, completeness, matched_accuracy, nmi
-from softcut.provenance import commit, device_name
+from softcut.provenance import on_device, origin
 from softcut.training import LoopProgress
 
 Tell = Callable[[str], None]
@@ -146,10 +146,11 @@ class Records:
     def add(self, runs: Iterable[Mapping[str, Any]], device: torch.device | str | None = None) -> None:
         """Keep finished runs (each with dataset, method, seed and settings); on disk when this returns.
 
-        With a device, its name and the commit are noted with each run.
+        With a device, where they come from is noted with each run.
         """
         if device is not None:
-            runs = [{**run, "device": device_name(device), "commit": commit()} for run in runs]
+            told = origin(device)
+            runs = [{**run, **told} for run in runs]
         new = [
             {"id": run_id(run["dataset"], run["method"], run["seed"], run["settings"]), **run} for run in runs
         ]
@@ -181,6 +182,7 @@ def cells(
         measured = [float(values.mean()), float(values.std())]
         mean, std = measured if digits is None else [round(value, digits) for value in measured]
         published = paper.get((dataset, method, metric), (None, None))
+        device = ", ".join(dict.fromkeys(run["device"] for run in runs))
         made.append(
             {
                 "dataset": dataset,
@@ -192,9 +194,10 @@ def cells(
                 "paper_mean": published[0],
                 "paper_std": published[1],
                 "seconds": round(float(sum(run["seconds"] for run in runs)), 2),
-                "device": ", ".join(dict.fromkeys(run["device"] for run in runs)),
+                "device": device,
                 "commit": ", ".join(dict.fromkeys(run["commit"] for run in runs)),
-                "command": command,
+                "command": on_device(command, device),
+                "date": max(run.get("date", "") for run in runs),
             }
         )
     return made
@@ -367,8 +370,9 @@ class RunSession:
         device: torch.device | str | None = None,
     ) -> None:
         """Record curves (in the file of `curves_of`) and finished runs, then remove the checkpoint."""
-        _add_curves(self.out, curves_of or table, curves)
-        self.records(table).add(runs, device or self.device)
+        device = device or self.device
+        _add_curves(self.out, curves_of or table, [{**curve, **origin(device)} for curve in curves])
+        self.records(table).add(runs, device)
         checkpoint.unlink(missing_ok=True)  # not before its results are on disk
 
 

@@ -29,7 +29,7 @@ from softcut.files import atomic_json, atomic_write
 from softcut.graph import Graph
 from softcut.ops import CSR
 from softcut.paper.runs import Tell, quiet
-from softcut.provenance import commit, device_name
+from softcut.provenance import origin
 from softcut.report.plots import figure, save_figure
 from softcut.segment import RegionGraph, as_rgb, mincut_regions, over_segment, read_image, region_graph
 from softcut.training import DenseInput, ReplicaNet, TrainSettings, replica_losses, replica_seeds, train
@@ -172,8 +172,8 @@ def draw(
         for method, labels in by_method.items():
             segments = len(np.unique(labels))
             rows.append({"picture": name, "method": method, "regions": parts.count, "segments": segments})
-    origin = {"commit": commit(), "device": device_name("cpu"), "command": "softcut reproduce segmentation"}
-    atomic_json(out / "segmentation_figure.json", [{**row, **origin} for row in rows])
+    told = origin()
+    atomic_json(out / "segmentation_figure.json", [{**row, **told} for row in rows])
     return written
 
 

@@ -22,7 +22,7 @@ from softcut.metrics import evaluate
 from softcut.paper import commands
 from softcut.paper.citation import paper_replicas
 from softcut.paper.runs import Tell, quiet
-from softcut.provenance import commit, device_name
+from softcut.provenance import origin
 from softcut.report.plots import draw_partition, figure, save_figure
 from softcut.report.tables import Cell, Table, mean_and_deviation
 from softcut.training import replica_seeds
@@ -65,10 +65,8 @@ def run(
             ax.set_xlabel("coordinates")
     fig.suptitle("Clustering by connection: 6 communities, and a 15 x 10 grid in 5")
     save_figure(fig, out / f"{files}.png")
-    short = "" if max_iter == _ITERATIONS else f" --max-iter {max_iter}"
-    origin = {"commit": commit(), "device": device_name(device)}
-    origin["command"] = f"softcut reproduce synthetic --runs {runs}{short}"
-    atomic_json(out / f"{files}.json", [{**row, **origin} for row in rows])
+    told = origin(device)
+    atomic_json(out / f"{files}.json", [{**row, **told} for row in rows])
     return rows
 
 

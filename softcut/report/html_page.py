@@ -62,7 +62,7 @@ class Drawings:
 
 @dataclass(frozen=True)
 class View:
-    """A view: "graph", "groups", "heat", "curves", "dots" or "clusters" (a table), and its data."""
+    """A view: "graph", "groups", "heat", "curves", "points", "dots" or "clusters" (a table), and its data."""
 
     view: str
     data: Any

@@ -181,10 +181,10 @@ def note_table(metrics: Mapping[str, Any]) -> Table | None:
 def origin_table(metrics: Mapping[str, Any], command: str) -> Table:
     """Version, command, date and seconds."""
     seconds = metrics.get("seconds", {})
-    rows = [
-        ["softcut", metrics.get("softcut", "")],
-        ["command", command],
-        ["date", f"{datetime.datetime.now(datetime.UTC):%Y-%m-%d %H:%M} UTC"],
-        *([f"seconds, {what}", f"{value:.1f}"] for what, value in seconds.items()),
-    ]
-    return Table(["what", "value"], [row for row in rows if row[1]])
+    told: dict[str, str | Cell] = {
+        "softcut": metrics.get("softcut", ""),
+        "command": command and Cell(command, number=False, kind="long"),
+        "date": f"{datetime.datetime.now(datetime.UTC):%Y-%m-%d %H:%M} UTC",
+        **{f"seconds, {what}": f"{value:.1f}" for what, value in seconds.items()},
+    }
+    return Table(["what", "value"], [[what, value] for what, value in told.items() if value])

@@ -172,7 +172,8 @@ def layer_svg(pool: MinCutPool) -> Any:
     losses = last + _BOX + _GAP
     made += _box(4, losses, half, "L_c", "-Tr(SᵀÃS) / Tr(SᵀD̃S)", "loss")
     made += _box(right, losses, half, "L_o", "‖SᵀS/‖SᵀS‖ - I/√K‖", "loss")
-    weights = f"weights of the losses: {pool.cut_weight:g} and {pool.ortho_weight:g}"
+    weights = f"weights of the losses: {pool.cut_weight:g} and "
+    weights += pool.ortho_weight if isinstance(pool.ortho_weight, str) else f"{pool.ortho_weight:g}"
     made += _small(_WIDTH / 2, losses + _BOX + 16, weights, ' text-anchor="middle"')
     return _svg(losses + _BOX + 24, made, "The MinCutPool layer")
 

@@ -26,6 +26,7 @@ class Cell:
     test: str = ""  # the result of comparing with it
     note: str = ""  # stands behind the number, such as "3 folds"
     swatch: str = ""  # a colour, shown before the text
+    shade: float = 0.0  # how dark its ground is, up to 1
 
     def __post_init__(self) -> None:
         if self.paper and not self.below:

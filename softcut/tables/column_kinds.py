@@ -237,7 +237,7 @@ def _number(column: Column, kind: str) -> ColumnRule:
     values = column.numbers.astype(np.float64)
     known = values[np.isfinite(values)]
     with np.errstate(over="ignore"):
-        mean = float(known.mean()) if known.size else 0.0
+        mean = float(known.mean()) if known.size else np.nan
     constant = known.size == len(values) and known.min() == known.max()
     return ColumnRule(
         column.title,

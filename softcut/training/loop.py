@@ -265,7 +265,10 @@ class Loop:
         validation = self._validate() if self.task.validates else {}
         if callback is not None:
             assert self.history is not None
-            last = _array(self.history[self._recorded(self.done) - 1][self.active])
+            before = (self.done - 1) // self.settings.check_every * self.settings.check_every
+            end = self._recorded(self.done)
+            rows = _array(self.history[min(self._recorded(before), end - 1) : end][:, self.active])
+            last, mean = rows[-1], rows.mean(0)
             progress = LoopProgress(
                 self.done,
                 self.settings.iterations,
@@ -273,6 +276,7 @@ class Loop:
                 {name: _array(value) for name, value in validation.items()},
                 tuple(self.active.tolist()),
                 None if self.best is None else _array(self.best.tensors["loss"]),
+                {name: mean[:, i] for i, name in enumerate(self.names)},
             )
             callback(progress)
         rule = self.settings.stop

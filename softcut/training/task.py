@@ -155,6 +155,9 @@ class LoopProgress:
     validation: dict[str, np.ndarray]  # [A]: those of the validation just run (empty without one)
     active: tuple[int, ...]  # which replicas these are
     best: np.ndarray | None = None  # [R]: the best watched loss of every replica so far (Patience only)
+    means: dict[str, np.ndarray] = field(
+        default_factory=dict
+    )  # [A]: over the iterations since the last check
 
 
 @dataclass

@@ -9,8 +9,10 @@ from softcut.clustering import Replica
 from softcut.datasets import attributed_communities
 from softcut.graph import Graph
 from softcut.metrics import evaluate
+from softcut.metrics.predictions import class_scores
 from softcut.paper.report_sections import statistics_section, table1_section, view_sections
 from softcut.report.html_clustering import clustering_page
+from softcut.report.html_learning import classification_page
 from softcut.report.html_page import render_page
 
 RESULTS = Path(__file__).resolve().parents[2] / "results"
@@ -154,3 +156,25 @@ def test_all_charts_are_on_paper_and_light(open_page, own):
     page.evaluate("window.dispatchEvent(new Event('afterprint'))")
     assert page.evaluate(ink) == "#e6e9ed"
     assert len(page.pdf()) > 20_000
+
+
+def test_the_points_of_a_calibration_are_named(open_page, tmp_path):
+    rng = np.random.default_rng(0)
+    truth, chances = rng.integers(2, size=50), rng.dirichlet(np.ones(2), 50)
+    facts = {"name": EVIL, "softcut": "1", "graphs": 50, "nodes": 9, "edges": 9, "seconds": 1.0}
+    metrics = {**facts, "classes": [EVIL, "b"], "scored_on": "", **class_scores(truth, chances, 0)}
+    graphs = {"graph": [EVIL] * 50, "nodes": [1] * 50, "edges": [1] * 50}
+    path = tmp_path / "report.html"
+    path.write_text(classification_page(metrics, graphs, truth, chances), encoding="utf-8")
+    for width in (390, 1200):
+        page = open_page(path.as_uri(), viewport={"width": width, "height": 800})
+        view = page.locator("[data-view=points]")
+        view.scroll_into_view_if_needed()
+        view.locator("svg").wait_for()
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+        view.locator("svg").focus()
+        page.keyboard.press("ArrowRight")
+        assert "0.5 to 0.6: probability of the predicted class 0." in view.locator(".status").inner_text()
+        view.locator("circle.disc").last.hover()
+        assert "0.9 to 1.0: probability" in view.locator(".status").inner_text()
+    assert not page.evaluate("window.pwned")

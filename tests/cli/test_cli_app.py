@@ -109,7 +109,7 @@ MISTAKES = {
     "classify shapes --model none": "no model at none",
     "classify shapes --epochs 0": "--epochs must be a whole number of at least 1, got 0.",
     "classify unlabelled": "unlabelled has no graph labels (SHAPES_graph_labels.txt)",
-    "classify few": "few holds 1 graphs: too few to train",
+    "classify few": "few holds 1 graph: too few to train",
     "segment missing.png": "missing.png is not a file",
     "segment broken.png": "broken.png cannot be read as an image: name a PNG, JPEG or TIFF file that is complete (",
     "segment photo.png -k many": "--segments must be a whole number or 'auto', got 'many'.",

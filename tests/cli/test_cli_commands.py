@@ -1,6 +1,5 @@
 """The commands other than ``cluster`` and ``predict``."""
 
-import csv
 import importlib.util
 import json
 import os
@@ -12,7 +11,7 @@ import sys
 from io import StringIO
 from pathlib import Path
 from types import SimpleNamespace
-from unittest.mock import Mock, create_autospec
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -20,12 +19,10 @@ from helpers.molecule_samples import made_molecules
 from PIL import Image
 from rich.console import Console
 
-from softcut.cli.classify import _close
 from softcut.cli.console import TrainingBar, reading_bar
-from softcut.datasets import load_graphs, qm9
+from softcut.datasets import qm9
 from softcut.errors import ParameterError
 from softcut.io.part_files import open_part, read_manifest, read_names
-from softcut.learning import GraphClassification
 from softcut.metrics import ari
 from softcut.paper import regression, segmentation, segmentation_figure
 from softcut.report import demo
@@ -166,77 +163,6 @@ def test_a_server_of_its_own(tmp_path):
     assert process.returncode == 0, err
     assert out == "Ended.\n"
     assert not list(tmp_path.glob("softcut-serve-*"))
-
-
-def predictions(folder):
-    with Path(folder, "predictions.csv").open(newline="") as file:
-        return list(csv.DictReader(file))
-
-
-def test_train_save_and_predict(done, refused, shapes):
-    classes = shapes("shapes", 60)
-    words = ["--epochs", 60, "--lr", 0.01, "--device", "cpu", "--held-out", 0.2, "--model-out", "m"]
-    out, _ = done("classify", "shapes", *words)
-    rows = predictions("shapes-classes")
-    assert len(rows) == 12
-    assert GraphClassification.load("m").features == "both"  # the labels of nodes, and degrees
-    assert all(int(row["class"]) == classes[int(row["graph"]) - 1] for row in rows)
-    metrics = json.loads(Path("shapes-classes/metrics.json").read_text())
-    hits = np.array([row["class"] == row["predicted"] for row in rows])
-    assert metrics["accuracy"] == pytest.approx(hits.mean()) and hits.mean() > 0.9
-    second = np.array([row["class"] == "2" for row in rows])
-    assert metrics["accuracy_per_class"]["2"] == pytest.approx(hits[second].mean())
-    assert (metrics["trained_on"], metrics["tested_on"], metrics["graphs"]) == (48, 12, 60)
-    edges = len(Path("shapes/SHAPES_A.txt").read_text().splitlines()) // 2
-    assert metrics["edges"] == edges and 0 < metrics["seconds"] < 1000
-    assert "was trained on a folder" in refused("classify", "bench-easy-small", "--model", "m", "-o", "x")
-    assert f"{100 * hits.mean():.1f} %" in out and "of class 2" in out
-    said = refused("classify", "shapes", *words)  # an earlier result is not replaced
-    assert "--overwrite" in said
-
-    truth = shapes("others", 10, seed=1, labels=False)
-    out, _ = done("classify", "others", "--model", "m", "--device", "cpu", "-o", "told")
-    assert "accuracy" not in out
-    told = predictions("told")
-    assert [row["class"] for row in told] == [""] * 10
-    assert np.mean([int(row["predicted"]) == y for row, y in zip(told, truth, strict=True)]) > 0.8
-    # The graphs that tested the model get the same answers from the file.
-    done("classify", "shapes", "--model", "m", "--device", "cpu", "-o", "again")
-    again = {row["graph"]: row for row in predictions("again")}
-    for row in rows:
-        assert again[row["graph"]]["predicted"] == row["predicted"]
-        assert float(again[row["graph"]]["probability"]) == pytest.approx(float(row["probability"]), abs=1e-4)
-    done("classify", "shapes", "--epochs", 1, "--device", "cpu", "-o", "again", "--overwrite")
-    assert len(predictions("again")) == 6
-
-
-def test_a_data_set_by_name_uses_its_own_split(done, refused, shapes, data, monkeypatch, tmp_path):
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    words = ("bench-easy-small", "--epochs", 2, "--device", "cpu", "--model-out", "m", "-o", "r")
-    fit = create_autospec(GraphClassification.fit, side_effect=GraphClassification.fit)
-    monkeypatch.setattr(GraphClassification, "fit", fit)
-    out, _ = done("classify", *words)
-    assert len(fit.call_args.args[1]) == (load_graphs("bench-easy-small").split < 2).sum()
-    assert GraphClassification.load("m").features == "auto"  # those of the data set
-    metrics = json.loads(Path("r/metrics.json").read_text())
-    assert metrics["trained_on"] + metrics["tested_on"] == 300
-    assert "Bench-easy-small: 300 graphs, 3 classes" in out
-    shapes("shapes", 4)
-    said = refused("classify", "shapes", "--model", "m")
-    assert "was trained on Bench-easy-small, not on a folder" in said
-
-
-@pytest.mark.parametrize("classes", [10, 11])
-def test_few_classes_are_listed(capsys, classes):
-    metrics = {"pool": "topk", "trained_on": 9000, "tested_on": 1000, "epochs": 3, "accuracy": 0.875}
-    metrics |= {"accuracy_per_class": dict.fromkeys(map(str, range(classes)), 0.5), "interrupted": True}
-    metrics |= {"name": "g", "graphs": 10_000, "classes": [""] * classes, "seconds": 1.25}
-    _close(metrics, SimpleNamespace(written=[]))
-    facts = {"pooler": "topk", "trained on, tested on": "9,000, 1,000 graphs"}
-    facts |= {"epochs": "3", "accuracy": "87.5 %"}
-    facts |= {f"of class {i}": "50.0 %" for i in range(classes)} if classes == 10 else {}
-    facts |= {"interrupted": "after 3 epochs", "seconds": "1.2"}
-    assert dict(re.findall(r"│ (.*?) +│ +(.*?) │", capsys.readouterr().out)) == facts
 
 
 def test_labels_overlay_and_sizes_are_written(done, refused, photo):
@@ -384,6 +310,7 @@ def test_a_terminal_sees_bars(terminal):
         bar.update("topk", range(2, 4), LoopProgress(50, 50, {}, errors, (0, 1)))
         bar.update("mincut", range(2), LoopProgress(50, 50, {}, errors, (0, 1)))
         bar.update("PROTEINS mincut", range(3), LoopProgress(50, 50, {}, hits, (0, 1)))
+        bar.update("molecules", range(1), LoopProgress(50, 50, {}, {"task": np.array([0.7])}, (0,)))
         bar.tell(SHOWN)
     shown = screen.getvalue()
     screen.truncate(0)
@@ -397,7 +324,8 @@ def test_a_terminal_sees_bars(terminal):
     shown += screen.getvalue()
     for text in (
         *("topk (1 of 4)", "at most", "mincut (2 of 4)", "PROTEINS mincut (3 of 4)", "30/30"),
-        *("2 networks, validation MSE 0.300", "2 of 3 folds training, validation accuracy 62.5 %"),
+        *("1 networks, validation MSE 0.700", "2 networks, validation MSE 0.300"),
+        *("molecules (4 of 4)", "2 of 3 folds training, validation accuracy 62.5 %"),
         *("training  loss -0.750  ortho 0.250", "comparing", "5 clusters", "10/30, at most 12 s left"),
     ):
         assert (text in shown) is terminal
@@ -424,6 +352,6 @@ def test_a_model_of_the_other_kind_is_named(done, refused, ring, shapes):
     done("classify", "shapes", "--epochs", 1, "--model-out", "judge")
     done(*ring, "--model-out", "places")
     said = refused("predict", "judge", "ring.csv", "--out", "out")
-    assert "judge is a classifier of graphs, not a clustering of nodes: use it with softcut classify" in said
+    assert "judge is a classifier of graphs: use it with softcut classify" in said
     said = refused("classify", "shapes", "--model", "places", "--out", "out")
     assert "places is a clustering of nodes (GraphClustering)" in said and "softcut predict" in said

@@ -130,6 +130,13 @@ def test_a_table_for_a_graph_that_is_there(est):
     )
 
 
+def test_of_a_table_of_edges_only_what_could_mean_something_else_is_said():
+    seen = pd.DataFrame({"user_id": [0, 0, 1, 1, 2, 2], "movie_id": [0, 1, 1, 2, 2, 3], "stars": 5})
+    with pytest.warns(UserWarning, match="may have no clusters"):
+        notes = sc.GraphClustering(2, random_state=0).fit(seen).notes_
+    assert [note.code for note in notes] == ["clusters_from", "two_kinds_of_nodes", "no_clusters"]
+
+
 def test_unknown_values_and_extra_columns_are_said(est):
     moved = PEOPLE.assign(shoe=42.0, city=["Bonn", *PEOPLE.city[1:]])
     gone = PEOPLE.assign(city=[None, *PEOPLE.city[1:]])

@@ -123,6 +123,8 @@ def test_the_html_of_a_large_graph_is_short() -> None:
         [np.arange(n - 1), np.arange(1, n)], x=sp.eye_array(n), node_names=[f"n{i}" for i in range(n)]
     )
     assert len(g._repr_html_()) < 5000
+    long = Graph.from_edges([[0], [1]], node_names=["a" * 40, "b" * 41])._repr_html_()
+    assert f">{'a' * 40}<" in long and f">{'b' * 39}…<" in long
 
 
 def test_graph_is_frozen_copyable_and_picklable() -> None:

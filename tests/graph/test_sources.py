@@ -176,7 +176,7 @@ def test_which_part_of_anndata(tmp_path: Path) -> None:
     adata.write_h5ad(tmp_path / "c.h5ad")
     assert read_graph(tmp_path / "c.h5ad", features="X_pca").num_features == 2
     g = read_graph(tmp_path / "c.h5ad", features=np.ones((40, 3)), weighted=False)
-    assert (g.num_features, g.weighted) == (3, False)
+    assert (g.num_features, g.weighted, set(g.adjacency.data)) == (3, False, {1.0})
     with pytest.raises(GraphError, match=r"'X_umap', which adata does not have: choose from 'X', 'X_pca'"):
         read_graph(tmp_path / "c.h5ad", features="X_umap")
     del adata.obsp["connectivities"]

@@ -98,7 +98,9 @@ def models() -> list[tuple[Any, Any]]:
     named = [each.with_features(rng.normal(size=(6, 2)), ["a", "b"]) for each in graphs]
     for pool in ("mincut", "diffpool", "topk", "random", "ndp"):
         for data, features in ((graphs, "auto"), (named, "both")):
-            model = sc.GraphClassification(pool, n_init=2, hidden=4, max_iter=1, features=features)
+            model = sc.GraphClassification(
+                "paper", pool=pool, n_init=2, hidden=4, max_iter=1, features=features
+            )
             made.append((model.fit(data, [0, 1] * 6), data))
     return made
 

@@ -123,6 +123,14 @@ def test_unusual_files_are_left_to_the_other_reader(text: str) -> None:
     assert plain(text.encode()) is None
 
 
+def test_text_that_is_not_utf_8_is_left_to_the_other_reader(monkeypatch: pytest.MonkeyPatch) -> None:
+    data = "source,target,city\n0,1,Rome\n1,2,Köln\n".encode("cp1252")
+    monkeypatch.setattr(
+        quick_edge_lists, "_HEAD", 30
+    )  # the letter stands behind the head, in a column nobody needs
+    assert plain(data) is None
+
+
 def test_the_size_of_a_file_decides_and_progress_is_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

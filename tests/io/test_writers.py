@@ -32,7 +32,9 @@ def test_every_format_comes_back(tmp_path: Path, kind: str, weights: Any, names:
     g = Graph.from_edges(
         [(0, 1), (1, 2), (0, 2)], edge_weight=weights, num_nodes=count, node_names=names and names[:count]
     )
-    same(quiet(write_graph(g, tmp_path / f"g.{kind}")), g)
+    path = write_graph(g, tmp_path / f"g.{kind}")
+    same(quiet(path), g)
+    assert names is None or "Zoë" in path.read_text(encoding="utf-8")  # for people, too
 
 
 @pytest.mark.parametrize("kind", ["graphml", "gexf", "json"])

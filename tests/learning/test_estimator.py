@@ -38,7 +38,8 @@ def rings_and_stars(count: int = 40, x: bool = False, seed: int = 0) -> tuple[li
 
 def fit(graphs: object, y: object = None, **options: object) -> sc.GraphClassification:
     """A small model, trained for a moment."""
-    return sc.GraphClassification(**{"max_iter": 2, "hidden": 8, "device": "cpu", **options}).fit(graphs, y)
+    small = {"preset": "paper", "max_iter": 2, "hidden": 8, "device": "cpu"}
+    return sc.GraphClassification(**{**small, **options}).fit(graphs, y)
 
 
 @pytest.fixture(scope="module")
@@ -61,7 +62,9 @@ def test_what_is_said_of_the_best_epoch_is_true_of_the_network(tmp_path: object)
     graphs, y = rings_and_stars(24)
     seen: list[dict[str, np.ndarray]] = []
     options = {"max_iter": 9, "batch_size": 8, "learning_rate": 0.05, "validation": 0.5, "n_init": 2}
-    model = sc.GraphClassification(**options, callbacks=[lambda p: seen.append(p.validation)]).fit(graphs, y)
+    model = sc.GraphClassification("paper", **options, callbacks=[lambda p: seen.append(p.validation)]).fit(
+        graphs, y
+    )
     losses, hits = (np.stack([each[name] for each in seen]) for name in ("loss", "accuracy"))
     assert model.n_iter_ == len(seen) == 9
     assert model.best_epoch_.tolist() == (losses.argmin(0) + 1).tolist()
@@ -69,23 +72,23 @@ def test_what_is_said_of_the_best_epoch_is_true_of_the_network(tmp_path: object)
     assert np.array_equal(model.validation_accuracy_, hits[losses.argmin(0), [0, 1]])
     model.device = "abacus"  # of another machine
     again = sc.GraphClassification.load(model.save(f"{tmp_path}/model"))
-    assert again.device == "auto" and again._structure == model._structure
+    assert again.device == "auto" and again._inputs == model._inputs
     for name in ("best_epoch_", "n_iter_", "validation_loss_", "validation_accuracy_"):
         assert np.array_equal(getattr(again, name), getattr(model, name))
 
 
 def test_defaults_are_those_of_the_settings_and_networks_have_seeds_of_their_own() -> None:
-    model = sc.GraphClassification()
-    assert model._settings() == ClassifierSettings()
-    assert (model.n_init, model.validation, model.random_state) == (1, 0.1, 0)
+    model = sc.GraphClassification("paper")
+    assert model._arguments() == ("mincut", 1, ClassifierSettings())
+    assert (model.validation, model.random_state) == (0.1, 0)
     graphs, y = rings_and_stars(24)
     options = {"max_iter": 1, "learning_rate": 1e-12, "hidden": 8, "n_init": 2, "random_state": 3}
-    model = sc.GraphClassification("nopool", **options).fit(graphs, y)
-    twins = build_models(model._columns[2], 2, "nopool", (1, 1), [3000, 3001], model._settings())
+    model = sc.GraphClassification("paper", pool="nopool", **options).fit(graphs, y)
+    twins = build_models(model._columns[2], 2, "nopool", (1, 1), [3000, 3001], model._arguments().settings)
     heads = np.stack([twin.head.weight.detach().numpy() for twin in twins])
     assert np.allclose(model._net.head.weight.detach().numpy(), heads, atol=1e-9)
     stop = Mock(side_effect=KeyboardInterrupt)
-    assert sc.GraphClassification(**options, callbacks=[stop]).fit(graphs, y).interrupted_ is True
+    assert sc.GraphClassification("paper", **options, callbacks=[stop]).fit(graphs, y).interrupted_ is True
 
 
 def test_prediction_of_a_graph_does_not_depend_on_the_others(fitted: sc.GraphClassification) -> None:
@@ -121,7 +124,7 @@ def test_features_are_those_asked_for_of_a_list_or_a_collection(features: str, w
     assert same == (features == "structure")
     if features == "given":
         with pytest.raises(GraphError, match="no features x"):
-            sc.GraphClassification(max_iter=1, features="given").fit(*rings_and_stars(8))
+            sc.GraphClassification("paper", max_iter=1, features="given").fit(*rings_and_stars(8))
 
 
 def test_collections_and_their_own_classes() -> None:
@@ -144,7 +147,7 @@ def test_classes_of_any_type_come_back(y: list[object], tmp_path: object) -> Non
 
 
 def test_scikit_learn_contract() -> None:
-    model = sc.GraphClassification("topk", max_iter=3, k=(4, 2))
+    model = sc.GraphClassification("paper", pool="topk", max_iter=3, k=(4, 2))
     assert clone(model).get_params() == model.get_params()
     for call in (lambda: model.predict([]), lambda: model.save("nowhere")):
         with pytest.raises(NotFittedError):
@@ -161,17 +164,18 @@ def test_the_same_random_state_gives_the_same_model() -> None:
 
 
 WRONG = {
-    "pool": ["maxpool", 5, ["mincut"], None],
+    "preset": ["best", None, 5],
+    "pool": ["maxpool", 5, ["mincut"], "default"],
     "features": ["all", 5],
-    "n_init": [0, 1.5, True, "2", None],
-    "hidden": [0, 1.5, "x", None],
+    "n_init": [0, 1.5, True, "2"],
+    "hidden": [0, 1.5, "x"],
     "levels": [0, 1.5, True],
     "k": [5, (5,), (5, 0), (5, "x"), (5, 2.5), "ab", {5: 2}],
-    "batch_size": [0, 2.5, None, "auto"],
-    "learning_rate": [0, -1.0, "x", None, float("nan"), float("inf"), True],
-    "l2": [-1.0, None, "x", float("nan"), float("inf")],
-    "max_iter": [0, 1.5, "x", None, True, 10**9],
-    "patience": [0, 0.5, None],
+    "batch_size": [0, 2.5, "auto"],
+    "learning_rate": [0, -1.0, "x", float("nan"), float("inf"), True],
+    "l2": [-1.0, "x", float("nan"), float("inf")],
+    "max_iter": [0, 1.5, "x", True, 10**9],
+    "patience": [0, 0.5],
     "validation": [0.0, 0.6, "x", None, float("nan"), True],
     "pool_args": [5, "x", {1: 1}, [("temperature", 1.0)]],
     "random_state": ["x", -1, 2**32, 1.5, True],
@@ -184,7 +188,7 @@ WRONG = {
 def test_bad_arguments_are_one_sentence_before_the_work(name: str) -> None:
     for value in WRONG[name]:
         work = Mock(side_effect=AssertionError("the graphs were read"))
-        model = sc.GraphClassification(**{name: value})
+        model = sc.GraphClassification(**{"preset": "paper", name: value})
         assert name in sentence_of(ParameterError, model.fit, Mock(__iter__=work), ["a", "b"]), value
 
 
@@ -251,7 +255,7 @@ def test_lists_of_every_kind() -> None:
 )
 def test_classes_that_cannot_be_kept_exactly_are_refused(y: object) -> None:
     graphs, _ = rings_and_stars(8)
-    assert "y must" in sentence_of(GraphError, sc.GraphClassification(max_iter=1).fit, graphs, y)
+    assert "y must" in sentence_of(GraphError, sc.GraphClassification("paper", max_iter=1).fit, graphs, y)
 
 
 def test_a_score_compares_classes_as_they_are(fitted: sc.GraphClassification) -> None:
@@ -351,7 +355,7 @@ def test_damaged_models_are_refused(fitted: sc.GraphClassification, tmp_path: ob
         sc.GraphClassification.load(cluster.save(f"{tmp_path}/other"))
     with pytest.raises(
         ModelFileError,
-        match=r"again.safetensors is a classifier of graphs, not a clustering.*softcut classify",
+        match=r"again.safetensors is a classifier of graphs: use it with softcut classify",
     ):
         sc.GraphClustering.load(fitted.save(f"{tmp_path}/again"))
 
@@ -387,7 +391,7 @@ SIZES = {
     "parameters.pool_args": [{"hidden": 10**9}, {"k": 10**9}, 5],
     "parameters.features": ["given"],
     "parameters.device": [None, 5],
-    "parameters.batch": [0, None],
+    "parameters.batch": [0, "x"],
     "parameters.more": [1],
     "sizes": [[10**9, 10**9], [99, 99], [3], 5, [True, 1]],
     "columns": [[0, 10**9, 10**9], [10**9, 1, 11], [1, 1, 10**12], [-1, 1, 11], [1]],
@@ -442,7 +446,7 @@ def test_a_device_that_is_not_here(fitted: sc.GraphClassification, tmp_path: obj
 def test_unseen_degrees_are_the_largest_known(fitted: sc.GraphClassification) -> None:
     star = Graph.from_edges([np.zeros(60, int), np.arange(1, 61)])
     assert fitted.predict([star]).tolist() == ["star"]
-    assert from_graphs([star]).degree.max() > fitted._structure.max_degree
+    assert from_graphs([star]).degree.max() > fitted._inputs.structure.max_degree
 
 
 def test_model_files_keep_their_names_of_settings_and_take_every_random_state(tmp_path: object) -> None:

@@ -65,7 +65,8 @@ def test_the_network_written_out_equals_its_modules(
 @pytest.mark.parametrize(
     "options",
     [{"pool": "diffpool"}, {"pool": "topk"}, {"pool": "dmon"}, {"act": "elu"}]
-    + [{"pool_args": given} for given in ({"objective": "dmon"}, {"act": "tanh"}, {"normalise": False})],
+    + [{"pool_args": given} for given in ({"objective": "dmon"}, {"act": "tanh"}, {"normalise": False})]
+    + [{"pool_args": given} for given in ({"ortho_weight": "auto"}, {"standardise": True})],
 )
 def test_other_networks_keep_to_their_modules(options: dict[str, object]) -> None:
     assert not task_of("both", 1, **options).written_out
@@ -75,13 +76,15 @@ def test_a_small_fit_uses_one_thread_and_puts_the_others_back() -> None:
     before, seen = torch.get_num_threads(), []
     torch.set_num_threads(2)
     try:
-        model = GraphClassification(max_iter=2, callbacks=[lambda _: seen.append(torch.get_num_threads())])
+        model = GraphClassification(
+            "paper", max_iter=2, callbacks=[lambda _: seen.append(torch.get_num_threads())]
+        )
         graphs = made_graphs(12)
         model.fit(graphs)
         assert seen == [1, 1]
         assert torch.get_num_threads() == 2
         seen.clear()
-        large = GraphClassification(max_iter=1, hidden=4096, callbacks=model.callbacks)
+        large = GraphClassification("paper", max_iter=1, hidden=4096, callbacks=model.callbacks)
         large.fit(graphs)
         assert seen == [2]
     finally:

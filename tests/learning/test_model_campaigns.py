@@ -37,7 +37,7 @@ def clusterings() -> list[sc.GraphClustering]:
 
 def classifiers() -> list[sc.GraphClassification]:
     graphs = [Graph.from_edges(ends) for ends in ([[0, 1, 2], [1, 2, 0]], [[0, 0, 0], [1, 2, 3]])] * 4
-    return [sc.GraphClassification(max_iter=1, hidden=w).fit(graphs, [0, 1] * 4) for w in (64, 65)]
+    return [sc.GraphClassification("paper", max_iter=1, hidden=w).fit(graphs, [0, 1] * 4) for w in (64, 65)]
 
 
 @pytest.mark.parametrize("made", [clusterings, classifiers])

@@ -19,15 +19,16 @@ from softcut.graph import Graph, GraphCollection, Split, folds, from_graphs
 from softcut.learning import ClassifierSettings, FoldResult, StructureFeatures, experiment, with_structure
 from softcut.learning.fold_task import Batch, BatchOrder, FoldTask
 from softcut.learning.hierarchy import HIERARCHIES, Hierarchy, HierarchyStore, coarsen_collection
-from softcut.learning.replica_net import replica_net
+from softcut.learning.replica_net import MaskedSquare, replica_net
 from softcut.learning.store import BatchPlan, GraphStore
 from softcut.learning.structure_features import clustering_coefficients
 from softcut.nn import GraclusPool
 from softcut.nn.models import GraphClassifier, ModelOutput
-from softcut.ops import CSRPattern, Segments
+from softcut.ops import CSR, CSRPattern, Segments
 from softcut.training import Loop, LoopSettings, Patience
 
-METHODS = [method for method in experiment.METHODS if method != "dense"]
+METHODS = [method for method in experiment.METHODS if method not in ("dense", "default")]
+LEAVING = {"ortho_weight": "auto", "standardise": True, "temperature": 0.5}
 CPU = torch.device("cpu")
 
 
@@ -106,11 +107,12 @@ def train_alone(
     [(True, False), (False, False), (False, True)],
     ids=["one-hot", "numbers", "weighted"],
 )
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", [*METHODS, "mincut auto"])
 def test_folds_as_replicas_equal_folds_one_by_one(method: str, one_hot: bool, weighted: bool) -> None:
+    method, _, leaving = method.partition(" ")
     # Nodes of a clique with equal edges have one GCN score, and rounding decides between them: weights differ here.
     graphs = made_graphs(40, weighted=weighted or method == "sagpool", one_hot=one_hot, smallest=2)
-    models = models_of(graphs, method, 3)
+    models = models_of(graphs, method, 3, **(LEAVING if leaving else {}))
     splits, seeds = folds(graphs, 4)[:3], [7, 8, 9]
     task = fold_task(graphs, models, splits, seeds, method)
     steps = 35 if method == "nopool" else 20  # batches are planned 32 at a time
@@ -276,6 +278,17 @@ def test_clustering_coefficients_are_those_of_networkx() -> None:
     np.testing.assert_allclose(features.value[:, 0], (c - c.mean()) / c.std(), rtol=1e-4, atol=1e-6)
     assert features.index[:, 0].tolist() == degree and features.num_features == max(degree) + 2
     assert StructureFeatures.fit(from_graphs([Graph.from_edges([[0], [1]])])).std == 1.0
+
+
+def test_common_neighbours_are_normalised_once() -> None:
+    path = Graph.from_edges([[0, 1, 2], [1, 2, 3]], edge_weight=[1.0, 2.0, 3.0])
+    op = CSR.from_graph(path).to(dtype=torch.float64)
+    plain = MaskedSquare(op, torch.ones(op.num_rows, dtype=torch.float64), op.layout)
+    one = plain.normalise()
+    square = op.to_dense().mm(op.to_dense())
+    degree = square.sum(1).rsqrt()
+    torch.testing.assert_close(one.to_dense(), degree[:, None] * square * degree)
+    assert one.normalise() is one
 
 
 @pytest.mark.parametrize("method", ["topk", "sagpool"])

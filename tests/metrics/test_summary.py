@@ -170,6 +170,7 @@ def test_members_cohesion_and_bridges_to_the_number():
     assert (first.size, first.share) == (3, 0.375)
     assert first.cohesion == pytest.approx(6 / 9) and first.by_chance == pytest.approx(9 / 20)
     assert first.certainty == pytest.approx((2 * (0.9 + 0.1 / 3) + 0.5) / 3)
+    assert first.row["cohesion"] == 0.666667
     assert first.typical == ("b", "a", "c")  # equally certain: who has fewer edges to others first
     assert [(bridge.to, bridge.weight, bridge.node) for bridge in first.bridges] == [
         (1, 2.0, "c"),

@@ -83,6 +83,12 @@ NUMBERS = [
     ("link_weight must be a finite number", lambda: DiffPool(3, 2, link_weight="1")),
     ("balance_weight must be a finite number", lambda: JustBalancePool(3, 2, balance_weight=None)),
     ("normalise must be True or False", lambda: MinCutPool(3, 2, normalise="no")),
+    ("standardise must be True or False", lambda: MinCutPool(3, 2, standardise="no")),
+    ("ortho_weight must be a finite number, or 'auto'", lambda: MinCutPool(3, 2, ortho_weight="high")),
+    (
+        "ortho_weight must be a finite number, or 'auto' with objective='mincut', got 'auto' with 'dmon'",
+        lambda: MinCutPool(3, 2, ortho_weight="auto", objective="dmon"),
+    ),
     (f"levels {WHOLE}1.5", lambda: get_pool("graclus", levels=1.5)),
     ("levels must be at least 1", lambda: get_pool("graclus", levels=0)),
     (f"seed {WHOLE}", lambda: get_pool("graclus", seed="a")),

@@ -216,7 +216,7 @@ def test_bfloat16_keeps_the_losses_in_float32(autocast):
 def test_the_how_to_page_runs():
     page = Path(__file__).parents[2] / "docs" / "operators.md"
     blocks = re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
-    assert len(blocks) == 10
+    assert len(blocks) == 6
     names = {"__name__": "operators"}
     for block in blocks:
         exec(compile(block, page.name, "exec"), names)

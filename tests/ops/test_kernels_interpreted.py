@@ -13,6 +13,7 @@ from torch.autograd import gradcheck, gradgradcheck
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from softcut.ops import CSR, CSRPattern, Segments, cut_terms, mincut_loss, spmm
+from softcut.ops.batching import ragged_on_kernels
 from softcut.ops.kernels import use
 from softcut.ops.kernels.plan import RowPlan, Tiles, row_plan
 from softcut.ops.spmm import sparse_product
@@ -212,6 +213,14 @@ def test_products_per_replica(nodes_last, k, launches):
     assert pairs[0][1].stride(0) == (1 if nodes_last else replicas * f)
     for x, y in pairs:
         torch.testing.assert_close(y, x, rtol=1e-5, atol=1e-4)
+
+
+def test_kernels_take_numbers_of_one_kind_and_no_empty_tables():
+    a = torch.ones(4, 3)
+    with use("triton"):
+        assert ragged_on_kernels(a, a)
+        for x, y in ((a.double(), a.double()), (a, a.half()), (a[:0], a[:0]), (a, a[:, :0])):
+            assert not ragged_on_kernels(x, y)
 
 
 def test_a_clustering_network_on_kernels_is_the_same_network(launches):

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -15,8 +16,10 @@ from softcut.datasets import collections, load_graphs
 from softcut.errors import ParameterError
 from softcut.graph import from_graphs
 from softcut.learning import ClassifierSettings, train_folds, with_structure
+from softcut.nn.pool import pool_options
 from softcut.paper import classification, regression, table2
-from softcut.paper.runs import Records
+from softcut.paper.poolers import POOLERS, stated
+from softcut.paper.runs import Records, run_id
 from softcut.paper.table2 import read_trial, with_degree
 
 QUICK = ClassifierSettings(batch=32, epochs=2, patience=2)
@@ -114,6 +117,34 @@ def test_committed_runs_are_those_that_the_runner_would_make(data: str) -> None:
     for method in ("mincut", "topk", "wl"):
         known = classification.settings_of(method, graphs, ClassifierSettings())
         assert records.missing("PROTEINS", method, range(10), known) == []
+
+
+@pytest.mark.parametrize("table", ["table2", "table2_ablation", "table2_trials"])
+def test_every_recorded_run_has_the_name_that_the_runner_gives_it(table: str) -> None:
+    """Whatever the defaults of layers and classifiers are: the paper's settings are stated in softcut.paper."""
+    runs = Records(RESULTS / f"{table}_runs.json").runs
+    assert len(runs) >= 90
+    for run in runs:
+        known = run["settings"]
+        size = max([2 * known["k"][0], 4 * known["k"][1]]) if "k" in known else 2
+        sizes, note = np.array([size]), known.get("data", "")
+        graphs = SimpleNamespace(
+            sizes=sizes, num_features=known.get("features"), note="" if note == "published" else note
+        )
+        method, seed = run["method"], run["seed"]
+        made = classification.settings_of(method, graphs, table2.SETTINGS)  # type: ignore[arg-type]
+        assert run["id"] == run_id(run["dataset"], method, seed, made), (run["dataset"], method)
+
+
+@pytest.mark.parametrize("pool", sorted(POOLERS))
+def test_every_option_of_the_papers_poolers_is_stated(pool: str) -> None:
+    """A default of a layer decides nothing."""
+    decided = {"in_channels", "k", "ratio", "levels"} | (
+        {"out_channels", "act"} if pool == "diffpool" else set()
+    )
+    assert set(POOLERS[pool]) == set(pool_options(pool)) - decided
+    assert stated(pool, {"seed": 3}) == {**POOLERS[pool], "seed": 3}
+    assert POOLERS["mincut"]["ortho_weight"] == POOLERS["mincut"]["cut_weight"] == 1.0
 
 
 def test_variants_have_settings_and_files_of_their_own(data: str, tmp_path: Path) -> None:

@@ -1,17 +1,20 @@
 """Table 1, the table of quality, evidence beside NMI: resuming, settings, cells; the figure of synthetic graphs."""
 
 import json
+import shlex
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 import torch
 from scipy.stats import spearmanr
 from torch.nn.functional import one_hot
 
 from softcut import Graph
-from softcut.baselines import BASELINES
+from softcut.baselines import BASELINES, dmon_replicas
 from softcut.clustering import PAPER, GraphClustering, Recipe
 from softcut.clustering.consensus import Refiner
 from softcut.clustering.kmeans import kmeans, squared_distances
@@ -21,6 +24,7 @@ from softcut.metrics import evidence as evidence_of
 from softcut.metrics import modularity, nmi, normalised_cut
 from softcut.paper import citation, evidence, quality, synthetic
 from softcut.paper.runs import Records, cells, read_cells
+from softcut.provenance import origin
 from softcut.training import replica_seeds
 
 RESULTS = Path(__file__).parents[2] / "results"
@@ -48,7 +52,7 @@ def test_cells_have_the_agreed_form(small, tmp_path):
     table = read(tmp_path / "table1_3_iterations.json")
     cell = next(c for c in table if c["metric"] == "nmi")
     assert (cell["n"], cell["paper_mean"], cell["paper_std"]) == (2, 0.404, 0.018)
-    command = "softcut reproduce citation --dataset cora --method mincut --runs 2 --max-iter 3"
+    command = "softcut reproduce citation --dataset cora --method mincut --runs 2 --max-iter 3 --device cpu"
     assert cell["command"] == command
     runs = read(tmp_path / "table1_3_iterations_runs.json")
     assert cell["mean"] == pytest.approx(np.mean([r["nmi"] for r in runs]), abs=1e-4)
@@ -105,8 +109,8 @@ def test_quality_and_synthetic(small, tmp_path):
     for row, known in zip(rows, read(RESULTS / "synthetic.json"), strict=True):
         same = row.items() <= {**known, "seconds": row["seconds"]}.items()
         assert same == (row["method"] == "sc") and row["n"] == known["n"]
-    command = read(tmp_path / "synthetic_20_iterations.json")[0]["command"]
-    assert command == "softcut reproduce synthetic --runs 10 --max-iter 20"
+    row = read(tmp_path / "synthetic_20_iterations.json")[0]
+    assert {key: row[key] for key in origin()} == origin()
     assert (tmp_path / "synthetic_20_iterations.png").exists()
     assert not (tmp_path / "synthetic.json").exists(), "a trial is not the figure"
     assert {"nmi", "balance_std"} <= set(rows[0])
@@ -202,6 +206,39 @@ def test_k_means_reads_and_refines_as_the_default(edges, signal, seed, refined, 
     assert run["nmi"] == pytest.approx(nmi(graph.y, labels.numpy()), abs=1e-9)
 
 
+def test_dmon_has_the_restarts_and_features_of_softcut_and_chooses_by_its_own_loss(
+    small, graph, tmp_path, monkeypatch
+):
+    name = "dmon on softcut's features, restarted"
+    monkeypatch.setattr(quality, "dmon_replicas", partial(dmon_replicas, max_iter=20))
+    quality.run(tmp_path, ["cora"], [name], runs=1)
+    (run,) = Records(tmp_path / "quality_runs.json").runs
+    assert (run["settings"]["networks"], run["settings"]["max_iter"]) == (Recipe().networks, 20)
+    assert name in shlex.split(read(tmp_path / "quality.json")[0]["command"])
+    # By hand: modularity and the term against collapse, from the matrices.
+    z = prepare(graph, Recipe(), torch.device("cpu"), [].append).encoded.rows.flatten(1)
+    s = dmon_replicas(graph, 3, replica_seeds(0, Recipe().networks), x=z, max_iter=20).double().numpy()
+    a = graph.adjacency.toarray()
+    d = a.sum(1)
+    b = a - np.outer(d, d) / d.sum()
+    losses = [
+        -np.trace(own.T @ b @ own) / d.sum() + np.sqrt(3) / len(own) * np.linalg.norm(own.sum(0)) - 1
+        for own in s.transpose(1, 0, 2)
+    ]
+    assert run["nmi"] == pytest.approx(nmi(graph.y, s[:, np.argmin(losses)].argmax(1)), abs=1e-9)
+
+
+def test_leiden_beside_it_has_its_own_number_of_clusters(tmp_path, monkeypatch):
+    cliques = Graph.from_scipy(
+        sp.block_diag([np.ones((6, 6)) - np.eye(6)] * 8, format="csr"), y=np.arange(48) % 3
+    )
+    monkeypatch.setattr(quality, "load", lambda name, **kwargs: cliques)
+    quality.run(tmp_path, ["cora"], ["leiden", "leiden, its own number of clusters"], runs=1)
+    forced, own = Records(tmp_path / "quality_runs.json").runs
+    assert (forced["clusters_used"], own["clusters_used"]) == (3, 8)
+    assert own["nmi"] == pytest.approx(nmi(cliques.y, np.arange(48) // 6))
+
+
 @pytest.mark.parametrize(
     ("table", "settings_of", "least"),
     [("table1", citation.settings_of, 990), ("quality", quality.settings_of, 200)],
@@ -245,7 +282,7 @@ def test_the_pool_and_its_scores_are_those_of_the_metrics(tmp_path, monkeypatch)
     for name, score, sign in (("modularity", modularity, 1), ("normalised cut", normalised_cut, -1)):
         expected = spearmanr([sign * score(graph, c.numpy()) for c in labels.values()], scores).statistic
         assert row["rank_correlation"][name] == pytest.approx(expected, abs=0.01)
-    assert row["command"] == "softcut reproduce evidence --dataset cora --runs 1"
+    assert {key: row[key] for key in origin()} == origin()
     assert set(row["rank_correlation"]) == set(evidence.SCORES)
     assert row["rank_correlation"]["evidence"] > 0.5  # both edges and words show the classes
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from helpers.refusals import refuses
 from matplotlib.colors import to_rgb
 from PIL import Image
@@ -15,11 +16,12 @@ from skimage.segmentation import find_boundaries
 
 from softcut.clustering import GraphClustering, Recipe
 from softcut.colours import cluster_colours
+from softcut.datasets import attributed_communities
 from softcut.errors import DataError, ParameterError
 from softcut.paper import segmentation, segmentation_figure
 from softcut.paper.segmentation import OverSegmented, labels_of, paper_mincut, settings_of
 from softcut.segment import segmentation_scores
-from softcut.training import replica_seeds
+from softcut.training import DenseInput, replica_seeds
 
 TRUTH = np.kron(np.array([[0, 1], [2, 3]]), np.ones((40, 40), dtype=int))
 COLOURS = np.array([[200, 50, 50], [50, 180, 80], [60, 70, 200], [210, 200, 90]])
@@ -72,7 +74,7 @@ def test_cells_are_those_of_the_plain_scores(data, quick, tmp_path):
         assert ods["gain"] == pytest.approx(gain, abs=2e-4)
     assert by_name["mincut", "covering_ods"]["p"] is None
     assert by_name["felzenszwalb", "covering_ois"]["paper_mean"] == 0.57
-    assert ods["command"] == "softcut reproduce segmentation --split test"
+    assert ods["command"] == "softcut reproduce segmentation --split test --device cpu"
     assert by_name["felzenszwalb", "covering_ods"]["paper_mean"] == 0.52
     assert by_name["mincut", "rand_index_ois"]["mean"] > 0.8
     assert json.loads((tmp_path / "segmentation_test.json").read_text()) == cells
@@ -128,6 +130,24 @@ def test_every_method_divides_the_same_regions():
     np.testing.assert_array_equal(labels_of("MinCutPool", parts, 4), labels[loss.argmin()])
     default = GraphClustering(4, random_state=0, device="cpu").fit_predict(parts.graph)
     np.testing.assert_array_equal(labels_of("estimator", parts, 4), default)
+
+
+def test_the_paper_has_one_softmax_layer_on_the_features(monkeypatch):
+    trained, train = [], segmentation_figure.train
+    monkeypatch.setattr(
+        segmentation_figure,
+        "train",
+        lambda net, *rest, **more: trained.append(net) or train(net, *rest, **more),
+    )
+    graph = attributed_communities(30, 3, n_features=4, seed=0)
+    labels, _ = paper_mincut(graph.with_features(graph.x.toarray()), 3, [0, 1], max_iter=3)
+    (net,) = trained
+    x = torch.rand(9, 4)
+    middle = torch.cat([x, (x[:-1] + x[1:]) / 2])
+    scores = net.assign(DenseInput(middle)).log()
+    scores = scores - scores[..., :1]  # affine in the features, where there is no layer before
+    torch.testing.assert_close(scores[9:], (scores[:8] + scores[1:9]) / 2, atol=1e-5, rtol=0)
+    assert labels.shape == (2, 30)
 
 
 def test_the_figure(tmp_path, monkeypatch):

@@ -223,6 +223,20 @@ def test_neighbours_stand_near_each_other(nodes, features):
     assert near < 0.75 * np.linalg.norm(positions - others, axis=1).mean()
 
 
+@pytest.mark.parametrize("words", [3, 4, 6])
+def test_few_words_have_two_directions_of_their_own(words):
+    x = (np.random.default_rng(0).random((400, words)) < 0.3).astype(float)
+    graph = grid_graph(20, 20).with_features(sp.csr_array(x))
+    smooth = graph.adjacency.toarray() + np.eye(400)
+    smooth /= smooth.sum(1, keepdims=True)
+    rows = smooth @ smooth @ x
+    rows /= np.linalg.norm(rows, axis=1, keepdims=True)
+    left, size, _ = np.linalg.svd(rows, full_matrices=False)
+    last = min(3, words - 1)  # the first is close to the mean, where there is another
+    wanted = (left * size)[:, last - 2 : last]
+    np.testing.assert_allclose(np.abs(node_positions(graph)[0]), np.abs(wanted), atol=1e-6)
+
+
 def test_parts_that_are_not_connected_do_not_overlap():
     edges = np.array([(a + b, a + (b + 1) % 5) for a in (0, 5, 10) for b in range(5)]).T
     graph = Graph.from_edges(edges, num_nodes=17)  # three rings and two isolated nodes

@@ -8,6 +8,7 @@ import threading
 import time
 import warnings
 from concurrent.futures import ThreadPoolExecutor
+from importlib.util import find_spec
 from multiprocessing.connection import Connection
 from pathlib import Path
 from types import SimpleNamespace
@@ -429,6 +430,7 @@ def test_examples_are_files_of_the_server(client):
             if name.endswith(".csv"):
                 assert content == (root / "examples" / name).read_bytes()  # those of the README
                 assert f'data-file="{example.file}"' in page
+    assert (find_spec("skimage") is not None) == ("astronaut.png" in {example.file for example in examples()})
     assert client.get("/examples/form.py").status_code == 404
 
 

@@ -324,6 +324,13 @@ def test_gaps_of_a_later_table():
     assert made(gap, schema=means).x[0, 0] == pytest.approx(np.mean(TRAIN["age"][1:]), rel=1e-6)
 
 
+def test_gaps_of_a_column_that_had_no_values_are_zero():
+    empty = pd.DataFrame({"a": [1.0, 2.0, 4.0], "b": [np.nan] * 3})
+    schema = Graph.from_features(empty, n_neighbors=1, missing="zero").schema
+    later = empty.assign(b=[7.0, np.nan, 9.0])
+    assert Graph.from_features(later, n_neighbors=1, schema=schema).x[:, 1].tolist() == [7, 0, 9]
+
+
 def test_tables_without_titles_are_read_by_position():
     table = InputTable(
         "t", [Column("1", np.array([1.0, 2.0, 4.0, 3.0])), Column("2", text=["a", "b", "a", "b"])], False

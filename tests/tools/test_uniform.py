@@ -12,6 +12,7 @@ from softcut.graph import from_graphs
 from softcut.learning import ClassifierSettings
 from softcut.learning.experiment import build_models, cluster_sizes
 from softcut.nn import mincut_pool
+from softcut.ops.uniform import largest_quotient, uniform_ortho
 from tools import uniform
 
 
@@ -47,7 +48,7 @@ def test_both_losses_near_the_uniform_assignment(k: int, seed: int) -> None:
     slope = {name: (plus[name] - minus[name]) / (2 * step) for name in middle}
     degree = a.sum(1)
     laplacian = np.diag(degree) - a
-    u = uniform.uniform_ortho(k)
+    u = uniform_ortho(k)
     spread = ((e - e.mean(0)) ** 2).sum()
     cut = np.trace(e.T @ laplacian @ e) / degree.sum()
     assert middle["cut"] == pytest.approx(-1)
@@ -58,7 +59,7 @@ def test_both_losses_near_the_uniform_assignment(k: int, seed: int) -> None:
     assert curve["ortho"] == pytest.approx(-k / n * spread / (u * np.sqrt(k)), rel=1e-3)
     # The weight at which the sum of both turns is the one that the module names.
     q = cut / (spread / n)
-    weight = q / uniform.largest_quotient(k)
+    weight = q / largest_quotient(k)
     assert curve["cut"] + weight * curve["ortho"] == pytest.approx(0, abs=1e-3 * curve["cut"])
 
 
@@ -83,6 +84,16 @@ def test_the_smallest_quotient_is_that_of_the_hidden_features() -> None:
     assert smallest == pytest.approx([expected], rel=1e-4)
 
 
+def test_nodes_that_a_layer_cannot_tell_apart_share_a_cluster() -> None:
+    star = Graph.from_edges([[0, 0, 0, 0], [1, 2, 3, 4]], x=[[1.0], [2.0], [2.0], [2.0], [3.0]])
+    path = Graph.from_edges(
+        [[0, 1, 2], [1, 2, 3]], x=[[1.0]] * 4
+    )  # its ends are alike, and the nodes between
+    graphs = from_graphs([star, path])
+    assert uniform.most_clusters(graphs, 9) == (3 + 2) / 2
+    assert uniform.most_clusters(graphs, 2) == 2
+
+
 def test_the_command_writes_its_table(tmp_path, capsys, monkeypatch) -> None:
     edges, _ = _random_graph(5)
     x = np.random.default_rng(6).normal(size=(12, 3))
@@ -91,5 +102,6 @@ def test_the_command_writes_its_table(tmp_path, capsys, monkeypatch) -> None:
     uniform.main(["--dataset", "DD", "--out", str(tmp_path), "--device", "cpu", "--runs", "2"])
     (cell,) = json.loads((tmp_path / uniform.FILE).read_text())
     assert (cell["dataset"], cell["k"], cell["n"]) == ("DD", 6, 2)
+    assert cell["most_clusters"] == 6.0
     assert cell["ortho_weight"] == pytest.approx(cell["smallest"] / cell["largest"], abs=0.01)
     assert f"| DD | 6 | {cell['smallest']:.3f} ± " in capsys.readouterr().out

@@ -87,6 +87,7 @@ def test_small_trainings_single_replicas_and_own_losses_are_not_divided(monkeypa
     net = ReplicaNet(6, 3, [0] * 5)
     monkeypatch.setattr(groups, "_SMALLEST", 90 * 5 * 19)
     assert groups.groups_pay(net, 90) and not groups.groups_pay(net, 89)
+    assert groups.groups_pay(ReplicaNet(6, 3, [0, 1]), 90 * 5)
     assert not groups.groups_pay(ReplicaNet(6, 3, [0]), 90 * 5)
     called = []
 

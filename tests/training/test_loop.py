@@ -89,6 +89,25 @@ class Regressions(Task):
             generator.set_state(value)
 
 
+def test_a_parameter_without_a_gradient_stays():
+    class Once(Task):
+        """The second parameter is read in the first step only."""
+
+        def __init__(self) -> None:
+            self.parameters = {name: torch.ones(1, 2).requires_grad_() for name in "ab"}
+            self.steps = 0
+
+        def step(self):
+            self.steps += 1
+            used = "ab" if self.steps == 1 else "a"
+            return {"loss": sum(self.parameters[name].square().sum(1) for name in used)}
+
+    task = Once()
+    Loop(task, LoopSettings(iterations=5, lr=0.1, minimise={"loss": 1.0})).run()
+    np.testing.assert_allclose(task.parameters["b"].detach(), 0.9, atol=1e-6)
+    assert (task.parameters["a"] < 0.6).all()
+
+
 def plain(
     seed,
     iterations,
@@ -343,6 +362,8 @@ def test_callbacks_are_told_the_last_losses_of_the_active_replicas():
     for t in told:
         active = list(t.active)
         np.testing.assert_array_equal(t.losses["mse"], result.history["mse"][t.iteration - 1, active])
+        since = result.history["mse"][t.iteration - 6 : t.iteration, active]
+        np.testing.assert_allclose(t.means["mse"], since.mean(0), rtol=1e-12)
         validated = result.validation["loss"][t.iteration // 6 - 1, active]
         np.testing.assert_array_equal(t.validation["loss"], validated)
     assert len(told[-1].active) < REPLICAS

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from numbers import Real
 from typing import Any
 
@@ -58,7 +58,8 @@ class PoolOutput:
         Auxiliary losses, weighted: mean over the graphs that have nodes (add the sum to the task's loss), and one
         value per graph.
     raw_losses, weights : dict
-        The losses of every graph before they are weighted, and their weights (1 where none is named).
+        The losses of every graph before they are weighted, and their weights (1 where none is named): numbers, or
+        one per graph.
     """
 
     def __init__(
@@ -69,14 +70,15 @@ class PoolOutput:
         batch: Tensor | None = None,
         mask: Tensor | None = None,
         raw_losses: dict[str, Tensor] | None = None,
-        weights: dict[str, float] | None = None,
+        weights: Mapping[str, float | Tensor] | None = None,
     ) -> None:
         self.dense = False  # whether `adj` is a tensor
         self.x, self.selection, self.batch, self.mask = x, selection, batch, mask
         self.raw_losses, self.weights = raw_losses or {}, weights or {}
         weighted = ((name, self.weights.get(name, 1.0), values) for name, values in self.raw_losses.items())
         self.graph_losses = {
-            name: values if weight == 1 else weight * values for name, weight, values in weighted
+            name: values if isinstance(weight, float) and weight == 1 else weight * values
+            for name, weight, values in weighted
         }
         # One graph of operations cannot return a function.
         self._adj = adj() if torch.compiler.is_compiling() and callable(adj) else adj
@@ -228,8 +230,8 @@ class DensePool(Pool):
         """Losses from S, S'AS and S'S before they are weighted, one value per graph: [B] each."""
         return {}
 
-    def weights(self) -> dict[str, float]:
-        """Weights of the losses by name; 1 for those that are not named."""
+    def weights(self, x: Tensor, op: Operator) -> Mapping[str, float | Tensor]:
+        """Weights of the losses by name, numbers or one per graph; 1 for those that are not named."""
         return {}
 
     def features(self, x: Tensor, op: Operator) -> Tensor:
@@ -270,7 +272,7 @@ class DensePool(Pool):
                 adj=adj,
                 selection=selection,
                 raw_losses=losses,
-                weights=self.weights(),
+                weights=self.weights(x, op),
             )
 
     def coarse(self, op: Operator, s: Tensor, x: Tensor) -> tuple[Tensor, Dense, dict[str, Tensor]]:

@@ -133,7 +133,7 @@ class DiffPool(LinkPool):
             return x
         return call_on_graph(self.embed, self.call_embed, x, op, self.out_channels, "embed")
 
-    def weights(self) -> dict[str, float]:
+    def weights(self, x: Tensor, op: Operator) -> dict[str, float]:
         return {"link": self.link_weight, "entropy": self.entropy_weight}
 
     def extra_repr(self) -> str:

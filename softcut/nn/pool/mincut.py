@@ -23,7 +23,8 @@ from softcut.ops import (
 from softcut.ops.activations import Activation
 from softcut.ops.coarsen import PooledProducts
 from softcut.ops.mincut_step import mincut_step
-from softcut.ops.numerics import can_be_read
+from softcut.ops.numerics import can_be_read, full_precision
+from softcut.ops.uniform import leaving_weight, standardise
 
 _OVERRIDES = ("auxiliary", "connect")
 _BLOCK = 1024  # rows of the random table drawn at a time, each block from its own seed
@@ -39,8 +40,7 @@ class ObjectivePool(DensePool):
 
     def choose(self, objective: str, normalise: bool, count_words: bool) -> None:
         get_objective(objective)
-        if not isinstance(normalise, bool):
-            raise ParameterError(f"normalise must be True or False, got {normalise!r}.", argument="normalise")
+        _check_switch(normalise, "normalise")
         if count_words and objective != "evidence":
             raise ParameterError(
                 f"count_words is an option of objective='evidence' and has no effect with {objective!r}.",
@@ -114,6 +114,8 @@ class MinCutPool(ObjectivePool, MLPPool):
         Below 1: harder assignments; above 1: fuzzier ones.
     cut_weight, ortho_weight : float
         Weights of the two losses: the objective, and the term that keeps clusters apart where it has one.
+        ``ortho_weight="auto"``: for every graph what its features ask for, so that the assignment does not stay
+        uniform (:mod:`softcut.ops.uniform`); at least `cut_weight`.
     objective : {"mincut", "ratio_trace", "dmon", "just_balance", "evidence"}
         The paper's cut loss, the classic one (appendix A), or another of the family (:mod:`softcut.ops.objectives`):
         losses `spectral` and `cluster`, `balance`, or `evidence`, in place of `cut` and `ortho`.
@@ -126,6 +128,9 @@ class MinCutPool(ObjectivePool, MLPPool):
     count_words : bool
         For "evidence": whether clusters are to explain the features, too. These must then be data, and counts
         (0 or more, such as words or one-hot labels). False: the edges alone.
+    standardise : bool
+        Give the scores of every cluster, before they are divided by the temperature, mean 0 and variance 1 within
+        each graph: S cannot become uniform, and no cluster is left by all nodes. Use a temperature of about 0.3.
 
     Notes
     -----
@@ -143,24 +148,54 @@ class MinCutPool(ObjectivePool, MLPPool):
         act: Activation = "relu",
         temperature: float = 1.0,
         cut_weight: float = 1.0,
-        ortho_weight: float = 1.0,
+        ortho_weight: float | str = 1.0,
         objective: str = "mincut",
         normalise: bool = True,
         keep_diagonal: bool = False,
         count_words: bool = False,
+        standardise: bool = False,
     ) -> None:
         super().__init__(in_channels, k, hidden, act, temperature)
         self.choose(objective, normalise, count_words)
         self.cut_weight = check_number(cut_weight, "cut_weight")
-        self.ortho_weight = check_number(ortho_weight, "ortho_weight")
+        self.ortho_weight = _check_weight(ortho_weight, objective)
         self.keep_diagonal = bool(keep_diagonal)
+        self.standardise = _check_switch(standardise, "standardise")
 
-    def weights(self) -> dict[str, float]:
+    def weights(self, x: Tensor, op: Operator) -> dict[str, float | Tensor]:
         first, *second = get_objective(self.objective).names
-        return {first: self.cut_weight, **dict.fromkeys(second, self.ortho_weight)}
+        held: float | Tensor
+        if isinstance(self.ortho_weight, str):
+            hidden = full_precision(self.mlp.hidden(x.detach()))
+            held = leaving_weight(op, hidden, self.k, self.cut_weight)
+        else:
+            held = self.ortho_weight
+        return {first: self.cut_weight, **dict.fromkeys(second, held)}
+
+    def logits(self, x: Tensor, op: Operator) -> Tensor:
+        scores = self.mlp(x)
+        return standardise(op, full_precision(scores)) if self.standardise else scores
 
     def extra_repr(self) -> str:
         return f"{super().extra_repr()}, objective={self.objective!r}, normalise={self.normalise}"
+
+
+def _check_switch(value: Any, name: str) -> bool:
+    if not isinstance(value, bool):
+        raise ParameterError(f"{name} must be True or False, got {value!r}.", argument=name)
+    return value
+
+
+def _check_weight(value: Any, objective: str) -> float | str:
+    if not isinstance(value, str):
+        return check_number(value, "ortho_weight")
+    if value != "auto" or objective != "mincut":
+        raise ParameterError(
+            f"ortho_weight must be a finite number, or 'auto' with objective='mincut', got {value!r} with "
+            f"{objective!r}.",
+            argument="ortho_weight",
+        )
+    return value
 
 
 def mincut_pool(
@@ -253,7 +288,7 @@ class DMoNPool(ObjectivePool, MLPPool):
             losses["ortho"] = orthogonality(products.gram)
         return losses
 
-    def weights(self) -> dict[str, float]:
+    def weights(self, x: Tensor, op: Operator) -> dict[str, float]:
         return {"spectral": self.spectral_weight, "cluster": self.cluster_weight, "ortho": self.ortho_weight}
 
 
@@ -301,7 +336,7 @@ class JustBalancePool(ObjectivePool, MLPPool):
         super().__init__(in_channels, k, hidden, act, temperature)
         self.balance_weight = check_number(balance_weight, "balance_weight")
 
-    def weights(self) -> dict[str, float]:
+    def weights(self, x: Tensor, op: Operator) -> dict[str, float]:
         return {"balance": self.balance_weight}
 
 

@@ -1,5 +1,5 @@
 "use strict";
-// Charts in SVG: curves, dots, the graph of clusters; S as a heat map; the table of clusters.
+// Charts in SVG: curves, points, dots, the graph of clusters; S as a heat map; the table of clusters.
 (() => {
   const { kinds, make, draw, colour, redrawn, sized, status, chip, shown } = softcutViews;
   const WIDTH = 420, HEIGHT = 250, LEFT = 52, RIGHT = 10, TOP = 24, BOTTOM = 38;
@@ -108,6 +108,50 @@
     }
     element.append(...(names.length > 1 && data.legend !== false ? [legend] : []), box, said);
     paint();
+  }
+
+  // Points, perhaps with a count each as their area, and straight lines to compare them with; the nearest one is named.
+  function points(element, data) {
+    const said = status(), box = make("div", { class: data.panels.length > 1 ? "charts" : "charts one" });
+    function panel(given) {
+      const most = given.counts ? Math.max(...given.counts) : 1;
+      const ends = (axis) => given.lines.flatMap((line) => [line[axis], line[axis + 2]]);
+      const [svg, px, py] = frame(given, extent([...given.xs, ...ends(0)]), extent([...given.ys, ...ends(1)]));
+      for (const [x1, y1, x2, y2] of given.lines) svg.append(draw("line", { class: "cross", x1: px(x1), y1: py(y1), x2: px(x2), y2: py(y2) }));
+      const at = given.xs.map((x, i) => [px(x), py(given.ys[i])]), places = at.map(([x, y]) => `${x.toFixed(1)} ${y.toFixed(1)}`);
+      if (given.counts) {
+        svg.append(draw("path", { class: "joined", d: `M${places.join("L")}` }));
+        at.forEach(([cx, cy], i) => svg.append(draw("circle", { class: "disc", cx, cy, r: 3 + 10 * Math.sqrt(given.counts[i] / most) })));
+      } else { // one path for all: thousands of elements would be slow
+        svg.append(draw("path", { class: "points", d: places.map((place) => `M${place}h0`).join("") }));
+      }
+      const ring = draw("circle", { class: "axis", r: 7, fill: "none", "stroke-width": 2, visibility: "hidden" });
+      svg.append(ring);
+      let now = -1;
+      const tell = (i) => {
+        now = i;
+        ring.setAttribute("cx", at[i][0]);
+        ring.setAttribute("cy", at[i][1]);
+        ring.setAttribute("visibility", "visible");
+        said.textContent = `${data.names[i]}: ${given.x} ${shown(given.xs[i])}, ${given.title} ${shown(given.ys[i])}`;
+      };
+      svg.addEventListener("pointermove", (event) => {
+        const bounds = svg.getBoundingClientRect();
+        const spot = [event.clientX - bounds.left, event.clientY - bounds.top].map((v) => v / bounds.width * WIDTH);
+        const distance = (place) => (place[0] - spot[0]) ** 2 + (place[1] - spot[1]) ** 2;
+        if (at.length) tell(at.reduce((best, place, i) => (distance(place) < distance(at[best]) ? i : best), 0));
+      });
+      svg.addEventListener("keydown", (event) => {
+        const step = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
+        if (!step || !at.length) return;
+        tell(Math.min(at.length - 1, Math.max(0, now + step)));
+        event.preventDefault();
+      });
+      return make("div", { class: "chart" }, svg);
+    }
+    box.append(...data.panels.map(panel));
+    said.textContent = data.hint;
+    element.append(box, said);
   }
 
   // One column per group, one dot per value, a bar at the mean; series stand side by side with marks of their own.
@@ -233,5 +277,5 @@
     element.append(make("div", { class: "box stacked", tabindex: 0, role: "region", "aria-label": data.label }, table));
   }
 
-  Object.assign(kinds, { curves, dots, groups, heat, clusters });
+  Object.assign(kinds, { curves, points, dots, groups, heat, clusters });
 })();
