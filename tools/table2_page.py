@@ -79,7 +79,7 @@ def trials(table: Results) -> str:
     """What was tried beside the table, the best by validation accuracy first, and what choosing by it gives."""
     groups: dict[tuple[str, str], list[str]] = {}
     for dataset, name in table.cells:
-        if table2.is_trial(name):
+        if table2.is_trial(name) and name != LEAVING:
             groups.setdefault((dataset, table2.read_trial(name)[0]), []).append(name)
     parts = []
     for (dataset, method), names in sorted(groups.items()):
@@ -159,13 +159,12 @@ def page_text(out: str | Path) -> str:
     if smoothness:
         parts += [
             "### Why assignments stay uniform",
-            "The uniform assignment has the smallest L_c there is, and no gradient. It is left only where L_o gains "
-            "more than L_c loses, to second order: along changes of S with q below w_o / (w_c u √K), with w_o and w_c "
-            "the weights of the losses, u the uniform L_o and q the mean squared difference between neighbours over "
-            "the variance within the graph (formulas in `softcut.ops.uniform`). `smallest q`: the "
-            "least that any direction of the first pooler's hidden features has before training, mean over ten "
-            "networks. At the second level nothing differs between clusters while the first is uniform, so it stays "
-            "uniform as well.",
+            "The uniform assignment has the smallest L_c there is, and no gradient. To second order it is left only "
+            "along changes of S with q below w_o / (w_c u √K): w_o and w_c are the weights of the losses, u the "
+            "uniform L_o, q the squared difference between neighbours over the variance within the graph "
+            "(`softcut.ops.uniform`). `smallest q`: of any direction of the first pooler's hidden features before "
+            "training, mean over ten networks. While the first level is uniform, nothing differs between the clusters "
+            "of the second.",
             to_markdown(uniform_table(smoothness)),
         ]
     left = leaving(
@@ -176,10 +175,9 @@ def page_text(out: str | Path) -> str:
             "### MinCutPool that pools",
             '`MinCutPool(ortho_weight="auto", standardise=True, temperature=0.3)` weighs L_o in every graph so that it '
             "wins along the mean q of its features, and gives the scores of each cluster mean 0 and variance 1 within "
-            f"each graph. `--method {LEAVING}`. L_o as a share of the uniform one; `at most`: nodes that one layer "
-            "cannot tell apart share a cluster; p: of the hypothesis that its accuracy is that of the paper's weights, "
-            "against a lower one. Its clusters hold nodes that are alike rather than neighbours, as L_c says: features "
-            "after one layer are not smooth (see q above).",
+            f"each graph (`--method {LEAVING}`). L_o: share of the uniform one. `at most`: nodes that one layer cannot "
+            "tell apart share a cluster. p: of a test against an accuracy below that of the paper's weights. Clusters "
+            "hold nodes that are alike rather than neighbours, as L_c says.",
             left,
             "![A protein and its pooled graphs](images/pooled_protein.png)",
         ]

@@ -185,7 +185,7 @@ def community_rings(
         joined = [(chords, chords)]
         rings = np.split(rng.permutation(n_communities), 1 + number % 2)
         joined += [(np.repeat(ring, links), np.repeat(np.roll(ring, 1), links)) for ring in rings]
-        ends += [tuple(first[c] + rng.integers(size[c]) for c in pair) for pair in joined]  # type: ignore[misc]
+        ends += [tuple(first[c] + rng.integers(size[c]) for c in pair) for pair in joined]
         rows, columns = (np.concatenate(each) for each in zip(*ends, strict=True))
         other = rows != columns
         told = np.where(rng.random(len(own)) < noise, rng.integers(n_communities, size=len(own)), own)

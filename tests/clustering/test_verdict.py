@@ -265,7 +265,7 @@ def test_comparing_trains_a_few_networks_for_each_number(monkeypatch):
     sc.GraphClustering([2, 3], n_init=1, recipe=Recipe(large=149), **options).fit(PLANTED)
     assert trained[0] == (2, 2, False) and trained[-1][1] == 1
     trained.clear()
-    few = Recipe(networks=5, trial_networks=3)
+    few = Recipe(networks=5, trial_networks=3, last_numbers=2)
     sc.GraphClustering([2, 3], recipe=few, **options).fit(PLANTED)
     assert [each[1] for each in trained] == [3, 3, 5]
     trained.clear()
@@ -277,16 +277,16 @@ def test_comparing_trains_a_few_networks_for_each_number(monkeypatch):
     assert [each[:2] for each in trained] == [*((k, 3) for k in last), (3, 5)]  # none for the others
     assert len(left) == 2 and min(left.values()) > 0 and told == [2, 3, 5, 8, *last]
     trained.clear()
-    sc.MinCutClustering([2, 3, 5], n_init=3, max_iter=5).fit(
+    sc.MinCutClustering([2, 3, 5, 6], n_init=3, max_iter=5).fit(
         PLANTED
-    )  # its encoder has no features for k-means
-    assert [each[0] for each in trained[:3]] == [2, 3, 5]
+    )  # no features that k-means could read
+    assert [each[0] for each in trained[:4]] == [2, 3, 5, 6]
 
 
 @pytest.mark.parametrize("distances", [Recipe().distances, (2,)])
 def test_networks_would_choose_none_of_the_numbers_that_are_left_out(distances):
     chosen = []
-    for last in (2, 11):
+    for last in (3, 11):
         recipe = Recipe(last_numbers=last, networks=8, distances=distances)
         est = sc.GraphClustering("auto", recipe=recipe).fit(PLANTED)
         chosen.append((est.n_clusters_, est.candidates_[est.n_clusters_]))
@@ -301,7 +301,7 @@ def test_a_clustering_of_the_features_without_all_clusters_does_not_vote(monkeyp
         return labels.clamp(max=1) if k == 3 else labels
 
     monkeypatch.setattr(fitting, "feature_clusters", lost)
-    est = sc.GraphClustering([2, 3, 4], max_iter=5, recipe=Recipe(networks=4)).fit(PLANTED)
+    est = sc.GraphClustering([2, 3, 4], max_iter=5, recipe=Recipe(networks=4, last_numbers=2)).fit(PLANTED)
     assert est.candidates_[3] == dict.fromkeys(CANDIDATE, 0.0)
 
 

@@ -90,7 +90,7 @@ def test_models_have_the_weights_of_their_seed() -> None:
     again = build_models(5, 2, "mincut", (4, 2), [4], QUICK)[0]
     assert torch.equal(torch.random.get_rng_state(), state)  # the global generator is left alone
     assert torch.equal(second.head.weight, again.head.weight)
-    assert build_models(5, 1, "nopool", (4, 2), [4], QUICK)[0].head.weight.shape == (2, 8)
+    assert build_models(5, 1, "nopool", (4, 2), [4], QUICK)[0].head.weight.shape == (1, 8)
     assert not torch.equal(first.head.weight, second.head.weight)
 
 

@@ -27,7 +27,7 @@ from softcut.nn.models import GraphClassifier, ModelOutput
 from softcut.ops import CSR, CSRPattern, Segments
 from softcut.training import Loop, LoopSettings, Patience
 
-METHODS = [method for method in experiment.METHODS if method != "dense"]
+METHODS = [method for method in experiment.METHODS if method not in ("dense", "default")]
 LEAVING = {"ortho_weight": "auto", "standardise": True, "temperature": 0.5}
 CPU = torch.device("cpu")
 

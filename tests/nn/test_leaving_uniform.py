@@ -162,7 +162,7 @@ def test_weights_are_those_of_any_other_pool_and_files_load(tmp_path) -> None:
     assert leaving.eval()(torch.rand(4, 3), torch.tensor([[0, 1], [1, 0]])).weights["ortho"].shape == (1,)
     graphs = community_rings(40, sizes=(3, 4))
     model = GraphClassification(
-        pool="mincut", max_iter=2, pool_args={"ortho_weight": "auto", "standardise": True}, random_state=0
+        preset="paper", max_iter=2, pool_args={"ortho_weight": "auto", "standardise": True}, random_state=0
     ).fit(graphs, graphs.y)
     model.save(tmp_path / "model")
     again = GraphClassification.load(tmp_path / "model")

@@ -260,7 +260,7 @@ def test_the_page_of_table_3_from_made_up_results(tmp_path: Path) -> None:
     # u0_atom, r2 and cv are above the paper's; cv is above the other poolers, too.
     assert "deviations on 6 of 9 properties" in text
     assert "Top-K and DiffPool on 8 of 9, significantly so (5 %) on 8." in text
-    assert "mincut 180 s, flat 180 s, default 180 s (90 networks, x); median best epoch: 7 to 7." in text
+    assert "mincut 180 s, flat 180 s (90 networks, x); median best epoch: 7 to 7." in text
     assert "After the last epoch instead, the errors are 0.100 to 0.100 higher." in text
     assert "| mincut | alone | 1 | 2.000 ms | 500 | 33.3 |" in text
     empty = " | -" * 8

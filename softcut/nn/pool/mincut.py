@@ -164,9 +164,12 @@ class MinCutPool(ObjectivePool, MLPPool):
 
     def weights(self, x: Tensor, op: Operator) -> dict[str, float | Tensor]:
         first, *second = get_objective(self.objective).names
-        held = self.ortho_weight
-        if isinstance(held, str):
-            held = leaving_weight(op, full_precision(self.mlp.hidden(x.detach())), self.k, self.cut_weight)
+        held: float | Tensor
+        if isinstance(self.ortho_weight, str):
+            hidden = full_precision(self.mlp.hidden(x.detach()))
+            held = leaving_weight(op, hidden, self.k, self.cut_weight)
+        else:
+            held = self.ortho_weight
         return {first: self.cut_weight, **dict.fromkeys(second, held)}
 
     def logits(self, x: Tensor, op: Operator) -> Tensor:
