@@ -24,9 +24,10 @@ class GraphRegression(RegressorMixin, GraphEstimator):
     layer. Targets are standardised for the training, and several of them are learnt by one network.
 
     >>> import networkx as nx, softcut as sc
-    >>> rings = [nx.cycle_graph(n) for n in range(4, 34)]
-    >>> model = sc.GraphRegression(learning_rate=0.01).fit(rings, [float(len(ring)) for ring in rings])
-    >>> model.predict(rings[:2]).shape, model.score(rings, [float(len(ring)) for ring in rings]) > 0.9
+    >>> graphs = [nx.gnp_random_graph(n, 0.3, seed=n) for n in range(4, 44)]
+    >>> edges = [float(graph.number_of_edges()) for graph in graphs]
+    >>> model = sc.GraphRegression().fit(graphs, edges)
+    >>> model.predict(graphs[:2]).shape, model.score(graphs, edges) > 0.9
     ((2,), True)
 
     Parameters

@@ -29,6 +29,7 @@ SMALL = {
 SLOW = {
     "billion": "--nodes 2000 --edges 10000 --iterations 3 --device cpu --out OUT",
     "classification": "--dataset Bench-easy --folds 2 --seconds 0.1 --device cpu --out OUT",
+    "community_rings": "--runs 1 --epochs 1 --method topk --device cpu --out OUT",
     "collapse": "--nodes 150 --replicas 4 --out OUT",
     "distributed": "--only equality --graph 200 --out OUT",
     "edgelists": "--only wing --clusters 4 --data FOLDER --out OUT",

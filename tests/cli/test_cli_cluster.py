@@ -102,7 +102,7 @@ def test_cluster_writes_labels_with_names(done, people, tmp_path):
     numbers = {name: f"{metrics[name.replace(' ', '_')]:.2f}" for name in ("normalised cut", "modularity")}
     assert facts == {"clusters used": "3 of 3", **numbers}
     written = [*(f"people-clusters/{f}" for f in files), "m.safetensors"]
-    assert lines[-1] == "Written: " + ", ".join(written)
+    assert lines[-2:] == ["Written: " + ", ".join(written), "Report: people-clusters/report.html"]
 
     out, _ = done("predict", "m", "people.csv", "--features", "words.csv", "--out", "again", "--no-plot")
     assert labels("again") == told
@@ -189,7 +189,7 @@ def test_the_command_in_the_report_can_be_pasted(done, here, monkeypatch):
     monkeypatch.setattr(sys, "orig_argv", ["/usr/bin/python3", "softcut", *words])
     done(*words)
     page = Path("it's here/report.html").read_text(encoding="utf-8")
-    (command,) = re.findall(r'<th scope="row">command</th><td>(.*?)</td>', page)
+    (command,) = re.findall(r'<th scope="row">command</th><td[^>]*>(.*?)</td>', page)
     assert shlex.split(html.unescape(command)) == ["softcut", *words]
     assert "<b>friends" not in page and "&lt;b&gt;friends" in page
 

@@ -103,7 +103,7 @@ def test_gradcheck_of_normalisation_by_learned_weights():
 def test_a_kind_that_lacks_a_product_cannot_be_made(kind):
     needed = {
         Operator: {"matmul", "degree", "to_dense", "to", "num_rows"},
-        Layout: {"total", "spread", "gram", "matmul"},
+        Layout: {"total", "peak", "spread", "gram", "matmul"},
     }[kind]
     for name in needed:
         own = type("Own", (kind,), dict.fromkeys(needed - {name}))
