@@ -129,7 +129,7 @@ MISTAKES = {
     "reproduce citation --runs 0": "--runs must be a whole number of at least 1, got '0'.",
     "reproduce citation --runs 2 --fast": "unrecognized arguments: --fast.",
     "reproduce regression --property mass": "--property must be one of mu, alpha,",
-    "reproduce regression --method sagpool": "--method must be one of topk, diffpool, mincut, flat, default, got 'sagpool'.",
+    "reproduce regression --method sagpool": "topk, diffpool, mincut, flat, default, got 'sagpool'.",
     "reproduce segmentation --method magic": "--method must be one of mincut,",
 }
 
