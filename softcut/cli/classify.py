@@ -112,8 +112,9 @@ def _train(source: str, work: Work) -> Classified:
             f"{source}: only one graph has the class {few[0]!r}, and none would be left to train on or to test with: "
             "leave it out, or give it a class that more graphs have."
         )
-    # A folder's own labels and attributes, and degree and clustering coefficient as in the paper.
-    estimator = GraphClassification(features="auto" if features is None else "both", **work.settings)
+    # The paper's network reads degree and clustering coefficient beside a folder's own labels and attributes.
+    both = features is not None and "preset" in work.settings
+    estimator = GraphClassification(features="both" if both else "auto", **work.settings)
     work.fit(estimator, collection.name, collection[rest])
     estimator.metadata_ = {
         "graphs": collection.name,

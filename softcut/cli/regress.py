@@ -118,8 +118,9 @@ def _train(source: str, data: Numbered, work: Work) -> tuple[Any, np.ndarray]:
             raise DataError(
                 f"{source}: {name!r} is {column[0]:g} for all graphs, so there is nothing to learn."
             )
-    # A folder's own labels and attributes, and degree and clustering coefficient.
-    estimator = GraphRegression(features="auto" if "elements" in data.about else "both", **work.settings)
+    # The paper's network reads degree and clustering coefficient beside a folder's own labels and attributes.
+    both = "elements" not in data.about and "preset" in work.settings
+    estimator = GraphRegression(features="both" if both else "auto", **work.settings)
     work.fit(estimator, data.graphs.name, data.graphs[rest], data.targets[rest])
     means = data.targets[rest].mean(axis=0).tolist()
     estimator.metadata_ = {
