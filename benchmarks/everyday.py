@@ -268,7 +268,6 @@ def measured(
         yield "softcut cluster, 1000000 nodes", row
     else:
         yield "PROTEINS", in_turns(checkouts, given.runs, lambda c: run(c, GRAPH + CLASSIFY))
-        here = {"here": ROOT}
         yield "PROTEINS, default", in_turns(here, given.runs, lambda c: run(c, GRAPH + CLASSIFY, "default"))
 
 
