@@ -25,6 +25,13 @@ def predictions(folder):
         return list(csv.DictReader(file))
 
 
+def test_the_network_of_the_paper_reads_degrees_beside_labels(done, shapes):
+    shapes("shapes", 20)
+    done("classify", "shapes", "--pool", "nopool", "--epochs", 1, "--device", "cpu", "--model-out", "m")
+    model = GraphClassification.load("m")
+    assert (model.preset, model.pool, model.features) == ("paper", "nopool", "both")
+
+
 def test_train_save_and_predict(done, refused, shapes):
     classes = shapes("shapes", 60)
     words = [
@@ -51,7 +58,7 @@ def test_train_save_and_predict(done, refused, shapes):
         assert row["predicted"] == max(chances, key=chances.get)
         assert float(row["probability"]) == max(chances.values())
         assert sum(chances.values()) == pytest.approx(1, abs=2e-6)
-    assert GraphClassification.load("m").features == "both"  # the labels of nodes, and degrees
+    assert GraphClassification.load("m").features == "auto"  # the labels of nodes alone
     assert all(int(row["class"]) == classes[int(row["graph"]) - 1] for row in rows)
     metrics = json.loads(Path("shapes-classes/metrics.json").read_text())
     hits = np.array([row["class"] == row["predicted"] for row in rows])
