@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -266,13 +267,13 @@ class GraphEstimator(BaseEstimator):
         """The weights of a fitted model."""
         return dict(self._net.named_parameters())
 
+    @abstractmethod
     def _described_targets(self) -> dict[str, Any]:
         """What a file must say of the targets."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _read_targets(self, meta: Mapping[str, Any], tensors: dict[str, Tensor]) -> int:
         """Take what a file says of the targets, and their tensors out of `tensors`; how many outputs there are."""
-        raise NotImplementedError
 
     def save(self, path: str | Path) -> Path:
         """Write the fitted model as ``<path>.safetensors``, which is returned; loading runs no code.
