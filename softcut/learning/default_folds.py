@@ -16,7 +16,7 @@ from softcut.graph.collection import GraphCollection, Split, folds, hold_out
 from softcut.learning.experiment import ClassifierSettings, build_task, loop_settings, numbers_of_step
 from softcut.learning.graph_estimator import MOST_DEGREE, PRESETS
 from softcut.learning.structure_features import NodeInputs
-from softcut.learning.subtrees import SubtreeClassifier, best_share, features_are_labels, pattern_counts
+from softcut.learning.subtrees import SubtreeClassifier, best_share, describe_graphs, features_are_labels
 from softcut.training import Checkpoint, Loop, LoopProgress, LoopResult
 
 MEMBERS = int(PRESETS["default"]["n_init"])  # networks of a fold
@@ -101,7 +101,7 @@ def train_default_folds(
     if (stopped and checkpoint is not None) or result.best_loss is None or best is None or ran is None:
         return [], result
 
-    counts = pattern_counts(graphs, given and features_are_labels(graphs))
+    columns = describe_graphs(graphs, given and features_are_labels(graphs))
     classes = len(graphs.classes)
 
     def chances(part: str) -> list[NDArray[np.float64]]:
@@ -110,9 +110,9 @@ def train_default_folds(
         rows = task.outputs(places).softmax(-1).double().cpu().numpy()
         return [row[: len(place)] for row, place in zip(rows, places, strict=True)]
 
-    models = [SubtreeClassifier.fit(counts[split.train], y[split.train], classes) for split in splits]
+    models = [SubtreeClassifier.fit(columns[split.train], y[split.train], classes) for split in splits]
     held, tested = chances("validation"), chances("test")
-    said = [model.predict(counts[split.validation]) for model, split in zip(models, splits, strict=True)]
+    said = [model.predict(columns[split.validation]) for model, split in zip(models, splits, strict=True)]
     results = []
     for place, number in enumerate(numbers):
         own = range(place * members, (place + 1) * members)
@@ -121,7 +121,7 @@ def train_default_folds(
         mixed = [((1 - share) * held[i] + share * said[i]).argmax(1) for i in own]
         hits = np.concatenate(mixed) == np.concatenate(truth)
         test = parts[number].test
-        votes = sum((1 - share) * tested[i] + share * models[i].predict(counts[test]) for i in own)
+        votes = sum((1 - share) * tested[i] + share * models[i].predict(columns[test]) for i in own)
         results.append(
             DefaultFold(
                 fold=int(number),

@@ -21,8 +21,8 @@ from softcut.learning.subtrees import (
     COLUMNS,
     SubtreeClassifier,
     best_share,
+    describe_graphs,
     features_are_labels,
-    pattern_counts,
 )
 from softcut.sklearn_base import ClassifierMixin
 from softcut.tables.arrays import listed
@@ -118,11 +118,11 @@ class GraphClassification(ClassifierMixin, GraphEstimator):
     ) -> None:
         """Models of subtree patterns, one for each network, and how much they count."""
         self._by_features = self._inputs.given and features_are_labels(graphs)
-        counts = pattern_counts(graphs, self._by_features)
+        columns = describe_graphs(graphs, self._by_features)
         held = [split.validation for split in splits]
         chances = task.outputs(held).softmax(-1).double().cpu().numpy()
-        members = [SubtreeClassifier.fit(counts[s.train], y[s.train], len(graphs.classes)) for s in splits]
-        said = [each.predict(counts[part]) for each, part in zip(members, held, strict=True)]
+        members = [SubtreeClassifier.fit(columns[s.train], y[s.train], len(graphs.classes)) for s in splits]
+        said = [each.predict(columns[part]) for each, part in zip(members, held, strict=True)]
         networks = [row[: len(part)] for row, part in zip(chances, held, strict=True)]
         self.subtree_share_ = best_share(networks, said, [y[part] for part in held])
         self._subtrees = members if self.subtree_share_ else []
@@ -142,8 +142,8 @@ class GraphClassification(ClassifierMixin, GraphEstimator):
         chances = outputs.softmax(-1).mean(0).double().cpu().numpy()
         if not self._subtrees:
             return np.asarray(chances)
-        counts = pattern_counts(collection, self._by_features)
-        said = np.mean([each.predict(counts) for each in self._subtrees], axis=0)
+        columns = describe_graphs(collection, self._by_features)
+        said = np.mean([each.predict(columns) for each in self._subtrees], axis=0)
         return np.asarray((1 - self.subtree_share_) * chances + self.subtree_share_ * said)
 
     def predict(self, graphs: Any) -> NDArray[Any]:

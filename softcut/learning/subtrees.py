@@ -1,8 +1,9 @@
 """A linear model of the subtree patterns of graphs (Weisfeiler and Lehman), beside the networks of an ensemble.
 
 A node's pattern of height 0 is its own label, and its pattern of height h + 1 stands for its pattern of height h and
-the multiset of those of its neighbours. A graph is described by how often each pattern occurs. Patterns are hashed
-into a fixed number of columns, so that graphs of later are described in the same way.
+the multiset of those of its neighbours. A graph is described by how often each pattern occurs and by its size. Patterns
+are hashed into a fixed number of columns, so that graphs of later are described in the same way. What describes a graph
+was chosen on validation graphs (``benchmarks/subtree_columns.py``).
 """
 
 from __future__ import annotations
@@ -18,8 +19,10 @@ from numpy.typing import NDArray
 from softcut.graph.collection import GraphCollection
 
 HEIGHT = 3  # of the highest patterns
-COLUMNS = 1 << 16
+HASHED = 1 << 16
+COLUMNS = 2 * HASHED + 2  # roots of the counts, counts, and the two sizes
 _MOST_LABELS = 1000  # distinct rows of features up to which a row is a label; above, the degree is
+_SIZE = 0.3  # the weight of log sizes, beside counts that are scaled to length 1
 _PENALTY = 0.1  # of the squared weights (scikit-learn's 1 / C)
 
 
@@ -39,15 +42,19 @@ def features_are_labels(graphs: GraphCollection) -> bool:
     return len(np.unique(node_labels(graphs, by_features=True))) <= _MOST_LABELS
 
 
-def pattern_counts(graphs: GraphCollection, by_features: bool) -> sp.csr_array:
-    """Square roots of the counts of patterns up to HEIGHT, scaled to length 1: [G, COLUMNS].
+def describe_graphs(graphs: GraphCollection, by_features: bool) -> sp.csr_array:
+    """Patterns up to HEIGHT and sizes of graphs: [G, COLUMNS].
+
+    First the square roots of the counts of patterns, then the counts, each scaled to length 1; then the logarithms of
+    the numbers of nodes and edges. Roots give rare patterns more weight, which is better on molecules; on large graphs,
+    where most high patterns occur once, counts are better.
 
     >>> from softcut import Graph
     >>> from softcut.graph import from_graphs
     >>> ring = Graph.from_edges([[0, 1, 2, 3], [1, 2, 3, 0]])
     >>> same, star = Graph.from_edges([[0, 1, 2, 3], [2, 3, 1, 0]]), Graph.from_edges([[0, 0, 0], [1, 2, 3]])
-    >>> counts = pattern_counts(from_graphs([ring, same, star]), by_features=False).toarray()
-    >>> (counts @ counts.T).round(3).tolist()
+    >>> roots = describe_graphs(from_graphs([ring, same, star]), by_features=False)[:, :HASHED].toarray()
+    >>> (roots @ roots.T).round(3).tolist()
     [[1.0, 1.0, 0.0], [1.0, 1.0, 0.0], [0.0, 0.0, 1.0]]
     """
     graph = np.repeat(np.arange(len(graphs)), graphs.sizes)
@@ -58,13 +65,16 @@ def pattern_counts(graphs: GraphCollection, by_features: bool) -> sp.csr_array:
             passed = np.zeros(len(neighbours) + 1, np.uint64)
             np.cumsum(_mixed(labels)[neighbours], out=passed[1:])  # wraps around, as sums of a row do
             labels = _mixed(3 * labels + np.diff(passed[graphs.rowptr]))
-        places = (labels % np.uint64(COLUMNS)).astype(np.int64)
-        shape = (len(graphs), COLUMNS)
-        blocks.append(sp.csr_array((np.ones(len(places)), (graph, places)), shape=shape))
-    counts = sum(blocks[1:], blocks[0])
-    counts.data = np.sqrt(counts.data)
-    length = np.sqrt(counts.multiply(counts).sum(axis=1)).ravel()
-    return sp.csr_array(sp.diags_array(1 / np.maximum(length, 1)) @ counts)
+        places = (labels % np.uint64(HASHED)).astype(np.int64)
+        blocks.append(sp.csr_array((np.ones(len(places)), (graph, places)), shape=(len(graphs), HASHED)))
+    counts = sp.csr_array(sum(blocks[1:], blocks[0]))
+    sizes = _SIZE * np.log1p(np.column_stack([graphs.sizes, np.diff(graphs.entries_ptr)]))
+    return sp.csr_array(sp.hstack([_unit(counts.sqrt()), _unit(counts), sizes]))
+
+
+def _unit(rows: sp.csr_array) -> sp.csr_array:
+    length = np.sqrt(rows.multiply(rows).sum(axis=1)).ravel()
+    return sp.csr_array(sp.diags_array(1 / np.maximum(length, 1)) @ rows)
 
 
 def _mixed(numbers: NDArray[np.uint64]) -> NDArray[np.uint64]:
@@ -81,14 +91,14 @@ def _sums(bits: NDArray[np.uint64]) -> NDArray[np.uint64]:
 
 @dataclass(frozen=True)
 class SubtreeClassifier:
-    """Class probabilities by a softmax of weighted pattern counts; `weight` is [classes, COLUMNS]."""
+    """Class probabilities by a softmax of the weighted columns of graphs; `weight` is [classes, COLUMNS]."""
 
     weight: NDArray[np.float32]
     bias: NDArray[np.float32]
 
     @classmethod
     def fit(cls, counts: sp.csr_array, y: NDArray[np.int64], classes: int) -> SubtreeClassifier:
-        """Logistic regression on the counts of some graphs."""
+        """Logistic regression on the columns of some graphs."""
         from sklearn.linear_model import LogisticRegression
 
         if len(np.unique(y)) < 2:

@@ -28,6 +28,7 @@ from softcut.learning.experiment import (
     train_folds,
 )
 from softcut.learning.hierarchy import HIERARCHIES
+from softcut.learning.subtrees import COLUMNS
 from softcut.paper import commands, table2
 from softcut.paper.poolers import stated
 from softcut.paper.runs import Pair, Progress, RunSession, Tell, cells, quiet, settings_hash
@@ -49,7 +50,10 @@ def settings_of(
     network, settings = table2.network_of(method, settings)
     if network == "default":
         names = ("batch", "lr", "epochs", "patience", "l2", "hidden", "levels")
-        known = {name: getattr(settings, name) for name in names} | {"members": MEMBERS}
+        known = {name: getattr(settings, name) for name in names} | {
+            "members": MEMBERS,
+            "subtree_columns": COLUMNS,
+        }
         return {**known, "data": graphs.note or "published", "split_seed": seed, "folds": folds}
     known = {**asdict(settings), "pool_args": dict(settings.pool_args)}
     usual = asdict(table2.SETTINGS)

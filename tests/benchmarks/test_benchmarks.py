@@ -48,6 +48,7 @@ SLOW = {
     "regression": "--method flat --steps 2 --folds 1 --device cpu --out OUT",
     "run": "--quick --only layer --rounds 1 --out OUT",
     "segmentation": "--runs 1 --megapixels 0.05 0.05 --out OUT",
+    "subtree_columns": "--dataset Bench-easy --folds 1 --out OUT",
     "unchanged": ". --iterations 2",
 }
 

@@ -24,12 +24,13 @@ from softcut.learning.replica_net import replica_net
 from softcut.learning.structure_features import NodeInputs, clustering_coefficients
 from softcut.learning.subtrees import (
     COLUMNS,
+    HASHED,
     HEIGHT,
     SubtreeClassifier,
     best_share,
+    describe_graphs,
     features_are_labels,
     node_labels,
-    pattern_counts,
 )
 from softcut.nn import ReadoutNet
 from softcut.ops.batching import Padded, Segments
@@ -58,15 +59,18 @@ def plain_patterns(graph: nx.Graph, height: int) -> list[dict[str, int]]:
     return counts
 
 
-def test_patterns_are_those_of_the_plain_algorithm() -> None:
-    made = [nx.gnp_random_graph(9, 0.3, seed=seed) for seed in range(6)]
-    counts = pattern_counts(from_graphs(made), by_features=False)
+def test_columns_are_those_of_the_plain_algorithm() -> None:
+    made = [nx.gnp_random_graph(9, 0.3, seed=seed) for seed in range(5)] + [nx.empty_graph(2)]
+    columns = describe_graphs(from_graphs(made), by_features=False).toarray()
     told = [plain_patterns(graph, HEIGHT) for graph in made]
     names = sorted({(h, name) for each in told for h, level in enumerate(each) for name in level})
-    table = np.array([[np.sqrt(each[h].get(name, 0)) for h, name in names] for each in told])
-    table /= np.linalg.norm(table, axis=1, keepdims=True)
-    assert counts.shape == (6, COLUMNS)
-    assert np.allclose((counts @ counts.T).toarray(), table @ table.T)
+    table = np.array([[each[h].get(name, 0) for h, name in names] for each in told])
+    assert columns.shape == (6, COLUMNS)
+    for part, plain in ((columns[:, :HASHED], np.sqrt(table)), (columns[:, HASHED:-2], table)):
+        scaled = plain / np.linalg.norm(plain, axis=1, keepdims=True)
+        assert np.allclose(part @ part.T, scaled @ scaled.T)
+    sizes = [[graph.number_of_nodes(), 2 * graph.number_of_edges()] for graph in made]
+    assert np.allclose(columns[:, -2:], 0.3 * np.log1p(sizes))
 
 
 def test_labels_are_rows_of_features_where_few_are_distinct() -> None:
@@ -86,7 +90,7 @@ def test_labels_are_rows_of_features_where_few_are_distinct() -> None:
 def test_the_linear_model_is_logistic_regression(classes: int) -> None:
     made = [nx.gnp_random_graph(10, 0.15 + 0.2 * (i % classes), seed=i) for i in range(36)]
     y = np.arange(36) % classes
-    counts = pattern_counts(from_graphs(made), by_features=False)
+    counts = describe_graphs(from_graphs(made), by_features=False)
     model = SubtreeClassifier.fit(counts, y, classes)
     theirs = LogisticRegression(C=10, max_iter=300).fit(counts, y)
     assert np.allclose(model.predict(counts), theirs.predict_proba(counts), atol=1e-3)
@@ -214,7 +218,7 @@ def test_the_default_averages_networks_and_subtrees(tmp_path: object) -> None:
     assert model.score(graphs, y) == 1.0
     assert 0 < model.subtree_share_ <= 1, "three epochs teach a network less than patterns tell"
     collection = from_graphs(graphs)
-    counts = pattern_counts(collection, by_features=False)
+    counts = describe_graphs(collection, by_features=False)
     _, outputs = model._outputs(collection)
     share = model.subtree_share_
     said = np.mean([each.predict(counts) for each in model._subtrees], axis=0)
