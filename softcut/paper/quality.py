@@ -183,7 +183,7 @@ def _on_features(graph: Graph, k: int, seed: int, device: torch.device, method: 
     prepared = prepare(inner, DEFAULT, device, lambda text: None)
     z = prepared.encoded.rows.flatten(1)
     if method == _DMON:
-        s = dmon_replicas(inner, k, replica_seeds(seed, DEFAULT.networks), x=z, device=device)
+        s = dmon_replicas(inner, k, replica_seeds(seed, DEFAULT.networks), x=z.cpu().numpy(), device=device)
         op = CSR.from_graph(inner, device=device)
         labels = min(s.unbind(1), key=lambda own: float(dmon_loss(own, op))).argmax(1)
     else:
