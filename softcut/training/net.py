@@ -128,16 +128,19 @@ class ConvInput:
             self.x = torch.cat([passed, self.x], dim=1) if skip else passed
 
     def __call__(self, weights: list[Tensor], scales: Sequence[int]) -> Tensor:
-        replicas, hidden, _ = weights[0].shape
         flat = [w.reshape(-1, self.in_channels) for w in weights]
+        # No views are returned: what is then changed in place would be copied again for its gradient.
         if self.kind == "constant":
-            h = torch.cat(flat, dim=1) @ self.x.mT
-        elif self.kind == "sparse":
-            h = self._sparse_terms(flat).mT.contiguous()
-        else:
-            h = (self.op @ (self.x @ flat[0].mT)).mT.contiguous()
-            h = h + flat[1] @ self.x.mT if self.terms == 2 else h
-        return h.view(replicas, hidden, -1)
+            return torch.cat(weights, dim=2) @ self.x.mT
+        if self.kind == "sparse":
+            return self._by_replica(self._sparse_terms(flat), weights)
+        h = self._by_replica(self.op @ (self.x @ flat[0].mT), weights)
+        return h + weights[1] @ self.x.mT if self.terms == 2 else h
+
+    @staticmethod
+    def _by_replica(rows: Tensor, weights: list[Tensor]) -> Tensor:
+        """[N, R * H] as [R, H, N]."""
+        return rows.unflatten(1, weights[0].shape[:2]).permute(1, 2, 0).contiguous()
 
     def _sparse_terms(self, weights: list[Tensor]) -> Tensor:
         if self.terms == 2 and weights[0].is_cuda:
