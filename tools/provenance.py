@@ -23,10 +23,7 @@ from softcut.provenance import on_device
 KEYS = ("commit", "command", "device", "date")
 _COMMIT = re.compile(r"[0-9a-f]{7,40}(, [0-9a-f]{7,40})*")
 # Recorded before all of it was noted, and not run again yet: a GPU, or a machine with nothing else to do, is needed.
-NOT_YET = (
-    *("autoencoder.json", "autoencoder_runs.json", "autoencoder_decay.json", "autoencoder_decay_runs.json"),
-    *("pooling_speed.json", "pooling_memory_gpu.json"),
-)
+NOT_YET = ("pooling_speed.json",)
 Entry = dict[str, Any]
 
 
