@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,14 +10,22 @@ import numpy as np
 
 from softcut.ops.uniform import uniform_ortho
 from softcut.paper import table2
-from softcut.paper.comparison import FOLDS, Results, compared, longest_curves
+from softcut.paper.comparison import FOLDS, LEVEL, Results, compared, longest_curves
 from softcut.paper.runs import read_cells
 from softcut.paper.table2 import ABLATION_DATASETS, ABLATIONS, DATASETS, METHODS, PAPER_METHODS
 from softcut.report.tables import markdown_table, mean_and_deviation, to_markdown
 from tools.results import read_json
 from tools.uniform import FILE as UNIFORM
 from tools.uniform import table as uniform_table
-from tools.verdicts import bench_text, diffpool_text, table2_claims, table2_default, table2_others, worse
+from tools.verdicts import (
+    TO_THE_END,
+    bench_text,
+    diffpool_text,
+    table2_claims,
+    table2_default,
+    table2_others,
+    worse,
+)
 
 _REFERENCES = (
     "[Mesquita, Souza and Kaski (NeurIPS 2020)](https://arxiv.org/abs/2010.11418) found the same of other poolers: "
@@ -75,11 +83,34 @@ def leaving(table: Results, most: Mapping[str, float]) -> str:
     return markdown_table([*head, "second level", "L_o there"], rows) if rows else ""
 
 
+def _left_text(table: Results) -> str:
+    """On how many data sets the uniform assignment is left, clusters are used, and accuracy is lost."""
+    known = {d: runs for d in DATASETS if (runs := table.runs(d, LEAVING))}
+
+    def holds(
+        runs: Sequence[Mapping[str, Any]], test: Callable[[Mapping[str, Any], int, int], float]
+    ) -> bool:
+        """Whether the mean of a number over the runs is positive at every level."""
+        levels = list(enumerate(runs[0]["settings"]["k"], start=1))
+        return all(np.mean([test(run, level, k) for run in runs]) > 0 for level, k in levels)
+
+    left = [
+        holds(runs, lambda run, i, k: 0.9 * uniform_ortho(k) - run[f"ortho{i}"]) for runs in known.values()
+    ]
+    used = [d for d, runs in known.items() if holds(runs, lambda run, i, k: run[f"clusters{i}"] - k / 2)]
+    lower = [d for d in known if worse(table, d, LEAVING, "mincut") < LEVEL]
+    return (
+        f"L_o is below 0.9 of the uniform one at both levels on {sum(left)} of {len(known)} data sets, more than half "
+        f"of the clusters are used at both on {len(used)} ({', '.join(used)}), and the accuracy is significantly below "
+        f"that of the paper's weights on {len(lower)} ({', '.join(lower)}): it is not the layer's default."
+    )
+
+
 def trials(table: Results) -> str:
     """What was tried beside the table, the best by validation accuracy first, and what choosing by it gives."""
     groups: dict[tuple[str, str], list[str]] = {}
     for dataset, name in table.cells:
-        if table2.is_trial(name) and name != LEAVING:
+        if table2.is_trial(name) and name != LEAVING and not name.endswith(TO_THE_END):
             groups.setdefault((dataset, table2.read_trial(name)[0]), []).append(name)
     parts = []
     for (dataset, method), names in sorted(groups.items()):
@@ -178,6 +209,7 @@ def page_text(out: str | Path) -> str:
             f"each graph (`--method {LEAVING}`). L_o: share of the uniform one. `at most`: nodes that one layer cannot "
             "tell apart share a cluster. p: of a test against an accuracy below that of the paper's weights. Clusters "
             "hold nodes that are alike rather than neighbours, as L_c says.",
+            _left_text(table),
             left,
             "![A protein and its pooled graphs](images/pooled_protein.png)",
         ]

@@ -11,6 +11,7 @@ from softcut.paper.comparison import LEVEL, Results, worse_by_folds, worse_by_ru
 from softcut.report.tables import Table, mean_and_deviation
 
 OURS = "mincut"
+TO_THE_END = "+epochs=5000"  # trials of networks that the limit of epochs ended
 _RIVALS = {"topk": "Top-K", "diffpool": "DiffPool"}  # the poolers of table 3 that MinCutPool is compared with
 
 
@@ -170,9 +171,24 @@ def bench_text(table: Results) -> str:
     if ended:
         told += (
             " Ended by the limit of 500 epochs while the validation loss still fell, of ten runs each: "
-            f"{'; '.join(ended)}. `--method nopool+epochs=5000` trains such a network to the end."
+            f"{'; '.join(ended)}."
+        )
+    longer = [(d, m) for d, m in table.cells if m.endswith(TO_THE_END) and (d, base(m)) in table.cells]
+    if longer:
+        cells = [
+            f"{d} {base(m)} {table.cells[d, m]['mean']:.1f} (at the limit {table.cells[d, base(m)]['mean']:.1f})"
+            for d, m in longer
+        ]
+        most = max(run["epochs"] for d, m in longer for run in table.runs(d, m))
+        told += (
+            f" Trained to the end (`--method nopool{TO_THE_END}`; at most {most} epochs): {', '.join(cells)}."
         )
     return told
+
+
+def base(trial: str) -> str:
+    """The method of which a trial changes a setting."""
+    return table2.read_trial(trial)[0]
 
 
 def diffpool_text(table: Results) -> str:
