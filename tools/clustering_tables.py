@@ -201,7 +201,9 @@ def edge_lists(out: Path) -> str:
     for name, nodes in dict.fromkeys((row["graph"], row["nodes"]) for row in rows):
         line = [name, f"{nodes:,}"]
         for k in counts:
-            own = next((row for row in rows if (row["graph"], row["clusters"]) == (name, k)), {})
+            own: dict[str, Any] = next(
+                (row for row in rows if (row["graph"], row["clusters"]) == (name, k)), {}
+            )
             line += [short(own.get(method, {}).get("modularity")) for method in ("softcut", "leiden")]
         lines.append(line)
     titles = [title for k in counts for title in (f"K = {k}: softcut", "Leiden")]
