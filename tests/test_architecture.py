@@ -37,8 +37,11 @@ ROOMS = (
 # Files of the package root that are no rooms: the public names, and `python -m softcut`.
 ROOT_FILES = ("__init__.py", "__main__.py", "py.typed")
 MOST_LINES = 450
-# Imports from a later room that are allowed: methods of an estimator that show its clusters, imported when called.
-CALLED_LATER = {("softcut.clustering.showing", "softcut.report.of_estimators")}
+# Imports from a later room that are allowed: methods of estimators that write a page, imported when called.
+CALLED_LATER = {
+    (f"softcut.{module}", "softcut.report.of_estimators")
+    for module in ("clustering.showing", "learning.estimator", "learning.regression")
+}
 # The one module that may use private names of torch.
 TORCH_MODULE = "softcut.ops._torch"
 

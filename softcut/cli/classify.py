@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from softcut.cli.console import note, show_facts, spoken_warnings
-from softcut.cli.learners import Work, columns_of, learns, node_features_of
+from softcut.cli.learners import Work, learns, node_features_of
 from softcut.errors import DataError, ParameterError
 
 if TYPE_CHECKING:
@@ -38,6 +38,7 @@ def classify(
     import numpy as np
 
     from softcut.metrics.predictions import class_scores
+    from softcut.report.html_learning import graph_columns
 
     with spoken_warnings():
         if work.model is not None:
@@ -58,14 +59,12 @@ def classify(
         metrics["classes"] = classes = [*classes, *sorted(set(known[tested]) - set(classes))]
         chances = np.pad(chances, [(0, 0), (0, len(classes) - chances.shape[1])])
         truth = np.array([classes.index(each) for each in known[tested]])
-        counts = estimator.metadata_.get("class_counts", {})
-        most = max(counts, key=counts.get, default=None)
-        metrics |= class_scores(truth, chances[tested], None if most is None else classes.index(most))
+        metrics |= class_scores(truth, chances[tested], int(estimator.class_count_.argmax()))
         per_class = {str(c): np.asarray(metrics["confusion"][i]) for i, c in enumerate(classes)}
         metrics["accuracy_per_class"] = {
             name: float(row[i] / row.sum()) for i, (name, row) in enumerate(per_class.items()) if row.sum()
         }
-    columns = columns_of(collection)
+    columns = graph_columns(collection)
     predictions = {
         "graph": columns["graph"],
         "part": work.part(len(collection), tested),
@@ -119,13 +118,6 @@ def _train(source: str, work: Work) -> Classified:
     estimator.metadata_ = {
         "graphs": collection.name,
         "node_features": None if features is None else asdict(features),
-        "class_counts": dict(
-            zip(
-                collection.classes,
-                np.bincount(collection.y[rest], minlength=len(counts)).tolist(),
-                strict=True,
-            )
-        ),
     }
     return estimator, collection, tested
 

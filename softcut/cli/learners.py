@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from softcut import __version__
 from softcut.cli.console import TrainingBar, err, note, out, say_written
 from softcut.cli.output import Device, ModelOut, OutFolder, Output, Overwrite
 from softcut.errors import DependencyError, ModelFileError, ParameterError
@@ -128,16 +127,10 @@ class Work:
 
     def facts(self, collection: GraphCollection, estimator: Any, scored: int, known: bool) -> dict[str, Any]:
         """What every metrics.json begins with; `known`: whether there is something to score `scored` graphs by."""
-        paper = estimator.preset == "paper"
-        facts: dict[str, Any] = {
-            "name": collection.name,
-            "softcut": __version__,
-            "graphs": len(collection),
-            "nodes": collection.num_nodes,
-            "edges": len(collection.col) // 2,
-            "network": f"the paper's, {estimator.pool or 'mincut'}" if paper else "default",
-            "scored_on": self._scored_on(collection, scored, known),
-        }
+        from softcut.report.html_learning import learner_facts
+
+        facts = learner_facts(collection, estimator)
+        facts["scored_on"] = self._scored_on(collection, scored, known)
         if self.model is not None:
             return {**facts, "model": self.model.name}
         return {
@@ -270,10 +263,3 @@ def node_features_of(model: Path, metadata: Mapping[str, Any], source: str) -> N
         return None if known is None else NodeFeatures(**known)
     except TypeError as error:
         raise ModelFileError(f"{model}: the model is damaged or incomplete ({error}).") from error
-
-
-def columns_of(collection: GraphCollection) -> dict[str, list[Any]]:
-    """What a table says about every graph; numbered from 1, as in the files of the TU data sets."""
-    ends = collection.entries_ptr
-    edges = ((ends[1:] - ends[:-1]) // 2).tolist()
-    return {"graph": [*range(1, len(collection) + 1)], "nodes": collection.sizes.tolist(), "edges": edges}

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 import typer
 
 from softcut.cli.console import show, spoken_warnings
-from softcut.cli.learners import Work, columns_of, learns, node_features_of
+from softcut.cli.learners import Work, learns, node_features_of
 from softcut.errors import DataError, ModelFileError, ParameterError
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ def regress(
     metrics = work.facts(data.graphs, estimator, len(tested), truth is not None)
     metrics["targets"] = names = list(estimator.metadata_["targets"])
     if truth is not None:
-        parts = zip(names, truth[tested].T, predicted[tested].T, estimator.metadata_["means"], strict=True)
+        parts = zip(names, truth[tested].T, predicted[tested].T, estimator.mean_.tolist(), strict=True)
         metrics["scores"] = {name: number_scores(*each) for name, *each in parts}
     predictions = {title: column for title, column in data.columns.items() if title not in ("nodes", "edges")}
     predictions["part"] = work.part(len(data.graphs), tested)
@@ -122,11 +122,9 @@ def _train(source: str, data: Numbered, work: Work) -> tuple[Any, np.ndarray]:
     both = "elements" not in data.about and "preset" in work.settings
     estimator = GraphRegression(features="both" if both else "auto", **work.settings)
     work.fit(estimator, data.graphs.name, data.graphs[rest], data.targets[rest])
-    means = data.targets[rest].mean(axis=0).tolist()
     estimator.metadata_ = {
         "graphs": data.graphs.name,
         "targets": list(data.names),
-        "means": means,
         **data.about,
     }
     return estimator, tested
@@ -152,6 +150,7 @@ def _read(
 
 def _folder(path: Path, smiles: str | None, target: Names, model: Path | None, known: Known) -> Numbered:
     from softcut.datasets.tu import read_targets, read_tu_folder
+    from softcut.report.html_learning import graph_columns
     from softcut.tables.arrays import listed
 
     if smiles is not None:
@@ -168,11 +167,12 @@ def _folder(path: Path, smiles: str | None, target: Names, model: Path | None, k
         raise DataError(f"{path} has no number {missing[0]!r} of graphs; there are {listed(every)}.")
     if targets is not None:
         targets = targets[:, [every.index(name) for name in names]]
-    return Numbered(graphs, targets, tuple(names), columns_of(graphs), {"node_features": asdict(features)})
+    return Numbered(graphs, targets, tuple(names), graph_columns(graphs), {"node_features": asdict(features)})
 
 
 def _table(path: Path, smiles: str | None, target: Names, model: Path | None, known: Known) -> Numbered:
     from softcut.datasets.molecules import read_molecules
+    from softcut.report.html_learning import graph_columns
 
     if known is not None and "elements" not in known:
         raise ModelFileError(f"{model} was trained on a folder: name a folder with graphs, not {path}.")
@@ -182,7 +182,7 @@ def _table(path: Path, smiles: str | None, target: Names, model: Path | None, kn
         table = read_molecules(path, smiles, known["targets"], elements=known["elements"])
     for each in table.notes:
         typer.echo(each, err=True)
-    columns = {**columns_of(table.graphs), "graph": table.rows.tolist(), "smiles": table.smiles}
+    columns = {**graph_columns(table.graphs), "graph": table.rows.tolist(), "smiles": table.smiles}
     return Numbered(table.graphs, table.targets, table.names, columns, {"elements": list(table.elements)})
 
 

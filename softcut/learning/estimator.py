@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -77,8 +78,8 @@ class GraphClassification(ClassifierMixin, GraphEstimator):
 
     Attributes
     ----------
-    classes_ : ndarray
-        The classes, sorted.
+    classes_, class_count_ : ndarray
+        The classes, sorted; how many graphs of the fit had each of them.
     best_epoch_, validation_loss_, validation_accuracy_ : ndarray
         Of each of the `n_init` networks, at its best epoch.
     subtree_share_ : float
@@ -106,7 +107,8 @@ class GraphClassification(ClassifierMixin, GraphEstimator):
         classes = tuple(map(str, names.tolist()))
         collection = replace(collection, y=numbers.astype(np.int64), classes=classes)
         splits, task = self._train(begun, collection, numbers)
-        self.classes_, self.validation_accuracy_ = names, self._validated["accuracy"]
+        self.classes_, self.class_count_ = names, np.bincount(numbers)
+        self.validation_accuracy_ = self._validated["accuracy"]
         self.subtree_share_, self._by_features = 0.0, False
         self._subtrees: list[SubtreeClassifier] = []
         if self.preset == "default":
@@ -153,6 +155,28 @@ class GraphClassification(ClassifierMixin, GraphEstimator):
 
     def score(self, graphs: Any, y: Any = None, sample_weight: Any = None) -> float:
         """Share of the graphs that are classified correctly."""
+        _, numbers, chances = self._compared(graphs, y)
+        return float(np.average(chances.argmax(1) == numbers, weights=sample_weight))
+
+    def report(self, path: str | Path, graphs: Any, y: Any = None) -> Path:
+        """Write a page about predictions for graphs that were not trained on; returns its path.
+
+        It shows the accuracy beside that of the most frequent class, which classes are taken for which, whether the
+        probabilities are right, and the surest mistakes. Needs the extra ``report``.
+
+        >>> import networkx as nx, softcut as sc, tempfile
+        >>> graphs = [make(n) for n in range(4, 10) for make in (nx.cycle_graph, nx.star_graph)]
+        >>> model = sc.GraphClassification(max_iter=2, n_init=1).fit(graphs[2:], ["ring", "star"] * 5)
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     model.report(folder + "/classes.html", graphs[:2], ["ring", "star"]).name
+        'classes.html'
+        """
+        from softcut.report.of_estimators import write_classes
+
+        return write_classes(path, self, *self._compared(graphs, y))
+
+    def _compared(self, graphs: Any, y: Any) -> tuple[GraphCollection, NDArray[Any], NDArray[Any]]:
+        """The graphs, the numbers of their classes, and the probabilities of all classes."""
         self._check_fitted()
         collection, labels = self._read(graphs, y)
         # Classes that a collection brings along are words: "1" is then the class 1, but 1.9 and "1.9" are not.
@@ -164,8 +188,7 @@ class GraphClassification(ClassifierMixin, GraphEstimator):
             raise GraphError(
                 f"y holds {listed(unknown)}, but the classes of the fit are {listed(self.classes_.tolist())}."
             )
-        hits = self.predict_proba(collection).argmax(1) == numbers
-        return float(np.average(hits, weights=sample_weight))
+        return collection, np.asarray(numbers), self.predict_proba(collection)
 
     def _tensors(self) -> dict[str, Tensor]:
         tensors = super()._tensors()
@@ -178,6 +201,7 @@ class GraphClassification(ClassifierMixin, GraphEstimator):
     def _described_targets(self) -> dict[str, Any]:
         return {
             "classes": self.classes_.tolist(),
+            "class_count": self.class_count_.tolist(),
             "validation_accuracy": self.validation_accuracy_.tolist(),
             "subtree_share": self.subtree_share_,
             "subtrees_by_features": self._by_features,
@@ -187,6 +211,9 @@ class GraphClassification(ClassifierMixin, GraphEstimator):
         self.classes_ = class_labels(meta["classes"], len(meta["classes"]))
         classes, (_, n_init, _) = len(self.classes_), self._arguments()
         check(np.array_equal(np.unique(self.classes_), self.classes_) and classes > 1, "classes")
+        self.class_count_ = np.asarray(meta["class_count"])
+        check(self.class_count_.shape == (classes,) and self.class_count_.dtype.kind == "i", "class_count")
+        check(int(self.class_count_.min()) > 0, "class_count")
         self.validation_accuracy_ = np.asarray(meta["validation_accuracy"])
         check(self.validation_accuracy_.shape == (n_init,), "validation_accuracy")
         check(self.validation_accuracy_.dtype.kind in "if", "validation_accuracy")

@@ -7,7 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from softcut import __version__
 from softcut.colours import colour_of
+from softcut.graph import GraphCollection
 from softcut.metrics.predictions import reliability
 from softcut.report.html_page import Part, Section, Text, View, plain, render_page
 from softcut.report.html_summary import note_table, origin_table
@@ -35,6 +37,25 @@ _MEANING = (
     "*MAE*: mean absolute error. *RMSE*: root of the mean squared error. *mean*: the same of always saying the mean of "
     "the training graphs. *R²*: the share of the variance that is explained; 0 is as good as the mean, 1 is perfect."
 )
+
+
+def learner_facts(graphs: GraphCollection, estimator: Any) -> dict[str, Any]:
+    """What a page says about the graphs and the network of a fitted estimator."""
+    paper = estimator.preset == "paper"
+    return {
+        "name": graphs.name,
+        "softcut": __version__,
+        "graphs": len(graphs),
+        "nodes": graphs.num_nodes,
+        "edges": len(graphs.col) // 2,
+        "network": f"the paper's, {estimator.pool or 'mincut'}" if paper else "default",
+    }
+
+
+def graph_columns(graphs: GraphCollection) -> dict[str, list[Any]]:
+    """What a table says about every graph; numbered from 1, as in the files of the TU data sets."""
+    edges = (np.diff(graphs.entries_ptr) // 2).tolist()
+    return {"graph": [*range(1, len(graphs) + 1)], "nodes": graphs.sizes.tolist(), "edges": edges}
 
 
 def classification_page(
@@ -216,8 +237,8 @@ def _page(
     notes = note_table(metrics)
     if notes is not None:
         parts["Notes"] = [notes]
-    origin = {"softcut": metrics["softcut"], "seconds": {"in all": metrics["seconds"]}}
-    made = origin_table(origin, command)
+    seconds = {"in all": metrics["seconds"]} if "seconds" in metrics else {}
+    made = origin_table({"softcut": metrics["softcut"], "seconds": seconds}, command)
     parts["Where this comes from"] = [Table(made.columns, [*_training_rows(metrics), *made.rows])]
     sizes = (
         f"{metrics['graphs']:,} graphs with {metrics['nodes']:,} nodes and {metrics['edges']:,} edges, {what}"
@@ -318,7 +339,7 @@ def _class_table(
 
 
 def _first(what: str, count: int, order: str) -> str:
-    return f"{'All' if count <= _ROWS else f'{_ROWS} of'} {count:,} {what}, {order}; predictions.csv has all."
+    return f"{'All' if count <= _ROWS else f'{_ROWS} of'} {count:,} {what}, {order}."
 
 
 def _training_rows(metrics: Mapping[str, Any]) -> list[list[str | Cell]]:

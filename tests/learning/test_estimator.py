@@ -461,3 +461,25 @@ def test_model_files_keep_their_names_of_settings_and_take_every_random_state(tm
     loaded = sc.GraphClassification.load(path)
     assert (loaded.max_iter, loaded.learning_rate, loaded.batch_size) == (1, 2e-3, 8)
     assert fit(graphs, y, max_iter=1, random_state=None).n_iter_ == 1
+
+
+def test_a_page_of_predictions_says_what_score_says(tmp_path):
+    graphs = [make(n) for n in range(4, 14) for make in (nx.cycle_graph, nx.star_graph)]
+    y, numbers = np.array(["ring", "star"] * 10), np.array([len(graph) for graph in graphs], float)
+    y[2] = "star"
+    model = sc.GraphClassification(max_iter=2, n_init=1, random_state=0).fit(graphs[6:], y[6:])
+    assert model.class_count_.tolist() == [7, 7]
+    again = sc.GraphClassification.load(model.save(tmp_path / "model"))
+    page = again.report(tmp_path / "classes.html", graphs[:6], y[:6]).read_text(encoding="utf-8")
+    share = 100 * model.score(graphs[:6], y[:6])
+    assert f"{share:.1f} % of 6 graphs are classified correctly" in page and "predictions.csv" not in page
+    assert "is right for 33.3 %" in page  # the first of two equally frequent classes
+    learner = sc.GraphRegression(max_iter=2, n_init=1, random_state=0).fit(graphs[6:], numbers[6:])
+    assert learner.mean_.tolist() == [numbers[6:].mean()]
+    page = learner.report(tmp_path / "numbers.html", graphs[:6], numbers[:6]).read_text(encoding="utf-8")
+    error = np.abs(learner.predict(graphs[:6]) - numbers[:6]).mean()
+    assert f"{error:.3g}" in page and "true" in page
+    with pytest.raises(GraphError, match="y has 2 targets"):
+        learner.report(tmp_path / "two.html", graphs[:6], np.ones((6, 2)))
+    with pytest.raises(ParameterError, match="is a folder"):
+        model.report(tmp_path, graphs[:6], y[:6])
