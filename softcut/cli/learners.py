@@ -273,7 +273,13 @@ def node_features_of(model: Path, metadata: Mapping[str, Any], source: str) -> N
 
 
 def columns_of(collection: GraphCollection) -> dict[str, list[Any]]:
-    """What a table says about every graph; numbered from 1, as in the files of the TU data sets."""
+    """What a table says about every graph; numbered from 1, as in the files of the TU data sets.
+
+    >>> from softcut import Graph
+    >>> from softcut.graph import from_graphs
+    >>> columns_of(from_graphs([Graph.from_edges([[0, 1], [1, 2]]), Graph.from_edges([[0], [1]])]))
+    {'graph': [1, 2], 'nodes': [3, 2], 'edges': [2, 1]}
+    """
     ends = collection.entries_ptr
     edges = ((ends[1:] - ends[:-1]) // 2).tolist()
     return {"graph": [*range(1, len(collection) + 1)], "nodes": collection.sizes.tolist(), "edges": edges}

@@ -115,7 +115,7 @@ def traits_of_clusters(
                 between = _between(table, int(cluster), gains_of).numpy()
                 amid[cluster, here] = between > gains[cluster, here]
                 gains[cluster, here] = np.maximum(between, gains[cluster, here])
-    pays = _pay(torch.from_numpy(gains).flatten()).view(gains.shape).numpy() & (sizes > 0)[:, None]
+    pays = _pay(torch.from_numpy(gains).flatten()).view(gains.shape).numpy()
     pays &= more | (
         kinds[named] < CATEGORY
     )  # where a value of a category is rare another is not, and is named

@@ -65,10 +65,32 @@ def test_features_by_id(tmp_path: Path) -> None:
     assert "features: 1 column, rows joined by position" in g.notes
 
 
+@pytest.mark.parametrize(
+    ("below", "titles"),
+    [
+        (["ann", "bob"], True),
+        (["0", "1"], True),  # a count of the rows
+        (["1", "2"], True),
+        (["x", "x"], False),  # not the names of two nodes
+        (["1.5", "2.5"], False),
+        (["2", "3"], False),
+        (["0"], False),
+    ],
+)
+def test_an_empty_field_before_a_year_is_a_title_above_ids(
+    tmp_path: Path, below: list[str], titles: bool
+) -> None:
+    text = ",2019\n" + "".join(f"{field},{7 * i}\n" for i, field in enumerate(below))
+    x = read_features(write(tmp_path, "x.csv", text), missing="zero")
+    assert x[:, -1].tolist() == [*([] if titles else [2019]), *(7 * i for i in range(len(below)))]
+
+
 def test_features_of_a_matrix(tmp_path: Path) -> None:
     scipy.io.mmwrite(tmp_path / "g.mtx", sp.coo_array(PATH))
     x = write(tmp_path, "x.csv", "node,a\n2,20\n0,0\n1,10\n3,30\n")
     np.testing.assert_array_equal(quiet(tmp_path / "g.mtx", features=x).x, [[0], [10], [20], [30]])
+    g = quiet(tmp_path / "g.mtx", features=np.arange(4.0)[:, None])
+    assert "features of features" in g.notes and "rows joined by position" in g.notes
     huge = write(
         tmp_path, "huge.mtx", "%%MatrixMarket matrix coordinate real general\n9999999 9999999 1\n1 2 3\n"
     )

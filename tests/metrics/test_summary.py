@@ -139,6 +139,11 @@ def test_a_cluster_between_others_is_named_by_what_lies_on_both_sides():
     # The order of clusters and empty ones between them change nothing.
     again = traits_of_clusters(x, kinds, ["age", "hired", "noise"], labels * 2, 6, dates=["hired"])
     assert again[0] == traits[0] and again[1] == []
+    # What lies below is told by means: the sums of a large cluster in the middle say little.
+    labels = np.repeat([0, 1, 2], [300, 20, 60])
+    age = np.array([40.0, 25.0, 55.0])[labels] + np.tile([-1.0, 0, 0, 1], 95)
+    ((middle,), *_) = traits_of_clusters(age[:, None], kinds[:1], ["age"], labels, 3)
+    assert str(middle) == "age 40 (25 or 55 elsewhere)"
 
 
 def test_a_column_alone_has_the_price_of_one_axis():

@@ -4,10 +4,12 @@ import json
 from dataclasses import asdict
 from itertools import product
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
+import torch
 from helpers.refusals import refuses
 from PIL import Image
 from sklearn.cluster import KMeans
@@ -64,6 +66,16 @@ def test_other_methods_are_those_of_the_baselines(monkeypatch):
     expected = s[:, (result.cut[-1] + result.ortho[-1]).argmin()].argmax(-1)
     np.testing.assert_array_equal(cluster_regions(graph, 4, "diffpool", 3), expected)
     np.testing.assert_array_equal(cluster_regions(graph, 4, "ncut", 3), spectral(graph, 4, 3))
+
+
+def test_the_replica_of_the_smallest_last_loss_is_taken(monkeypatch):
+    losses = {"cut": [[0.0, 9, 9], [1, 2, 5]], "ortho": [[0.0, 5, 9], [3, 1, 0.5]]}  # the last: 4, 3 and 5.5
+    result = SimpleNamespace(**{name: np.array(values) for name, values in losses.items()})
+    graph = sc.segment_image(IMAGE, 1).regions.graph
+    chosen = np.arange(graph.num_nodes) % 4
+    s = torch.eye(4)[torch.from_numpy(np.stack([(chosen + 1) % 4, chosen, (chosen + 2) % 4], axis=1))]
+    monkeypatch.setattr(methods, "diffpool_replicas", lambda *given, **more: (s, None, result))
+    np.testing.assert_array_equal(cluster_regions(graph, 4, "diffpool"), chosen)
 
 
 def test_slic_and_options_change_what_is_clustered():

@@ -72,12 +72,15 @@ def test_the_best_values_of_each_replica():
     best = BestValues(Patience(patience=2, tolerance=0.5), 2, 10, torch.device("cpu"))
     for position, losses in enumerate([[3.0, 3.0], [2.5, 2.0], [2.75, 1.75], [2.0, 1.6], [0.0, 0.0]]):
         values = {"x": torch.full((2, 1), float(position))}
-        best.look(torch.tensor(losses), values, torch.tensor([0, 1]), torch.tensor(position))
+        best.look(
+            torch.tensor(losses, requires_grad=True), values, torch.tensor([0, 1]), torch.tensor(position)
+        )
     # 2.5 is not better than 3 by more than 0.5; two looks without improvement end the replica.
     state = {name: value.tolist() for name, value in best.tensors.items()}
     assert (state["loss"], state["at"], state["ran"]) == ([3.0, 2.0], [0, 1], [2, 3])
     assert state["running"] == [False, False]
     assert best.kept["x"].flatten().tolist() == [0, 1]
+    assert not best.tensors["loss"].requires_grad  # or what every loss was made of would stay in memory
 
 
 @pytest.mark.parametrize("watch", [None, "first", "second"])
