@@ -161,7 +161,7 @@ def _tables(
 def _between(table: Tensor, cluster: int, gains_of: Callable[[Tensor], Tensor]) -> Tensor:
     """What each number says about a cluster that has clusters below and above it, [F']; 0 where one of them lacks."""
     sums, sizes = table[:, :-1], table[:, -1:]
-    means = sums / sizes.clamp(min=1)
+    means = sums / sizes  # NaN of an empty cluster, which is not lower
     lower = means < means[cluster]
     own = torch.stack([sums[cluster], sizes[cluster].expand_as(sums[cluster])], dim=1)  # [F', 2]
     low = torch.stack([(sums * lower).sum(0), (sizes * lower).sum(0)], dim=1)

@@ -7,6 +7,7 @@ import pytest
 import scipy.sparse as sp
 import torch
 
+import softcut as sc
 from softcut.datasets import attributed_communities
 from softcut.errors import ParameterError
 from softcut.graph import Graph
@@ -14,6 +15,7 @@ from softcut.metrics import features
 from softcut.metrics.features import axes_gain, axes_table, column_gains, normal_scores, told_by
 from softcut.metrics.summary import ROW, summarise, verdict_sentence
 from softcut.metrics.traits import Trait, traits_of_clusters
+from softcut.ops.information import multinomial_complexity
 from softcut.tables.display_text import readable
 from softcut.tables.kinds import CATEGORY, NUMBER, WORD
 
@@ -112,6 +114,18 @@ def test_each_kind_of_column_is_read_in_its_own_way(monkeypatch):
             member, np.full(2, CATEGORY + 1), ["member=yes=1", "member=no"], labels, 2
         )[c]
         assert [trait.feature for trait in found] == [wanted]
+    # What a word says is the same beside numbers: n D less the price of a table of two clusters.
+    beside = traits_of_clusters(
+        np.column_stack([x, member]),
+        np.array([*kinds, CATEGORY + 1, CATEGORY + 1]),
+        [*names, "member=yes", "member=no"],
+        labels,
+        2,
+    )[0]
+    has = np.bincount(labels, flag)
+    cost = float(multinomial_complexity(2, torch.tensor([has.sum()], dtype=torch.float64)))
+    nats = (has * np.log(has / has.sum() / 0.5)).sum() - cost
+    assert {trait.feature: trait.nats for trait in beside}["member yes"] == pytest.approx(nats)
     # In the name of a word "=" is a sign like any other.
     found = traits_of_clusters(member[:, :1], np.array([WORD]), ["a=b" + "c" * 58], labels, 2)[0]
     assert [trait.feature for trait in found] == ["a=b" + "c" * 56 + "…"]
@@ -144,6 +158,18 @@ def test_a_cluster_between_others_is_named_by_what_lies_on_both_sides():
     age = np.array([40.0, 25.0, 55.0])[labels] + np.tile([-1.0, 0, 0, 1], 95)
     ((middle,), *_) = traits_of_clusters(age[:, None], kinds[:1], ["age"], labels, 3)
     assert str(middle) == "age 40 (25 or 55 elsewhere)"
+
+
+def test_dates_of_a_table_are_dates(tmp_path):
+    edges, days = tmp_path / "g.csv", tmp_path / "x.csv"
+    edges.write_text("".join(f"n{i},n{(i + 1) % 60}\n" for i in range(60)))
+    rows = (
+        f"n{i},{2019 if i < 30 else 2003}-01-{1 + i % 28:02d},{60 * (i < 30) + i % 7}\n" for i in range(60)
+    )
+    days.write_text("id,hired,age\n" + "".join(rows))
+    first, _ = summarise(sc.read_graph(edges, features=days), np.arange(60) // 30).clusters
+    measures = {trait.feature: (trait.measure, *trait.values) for trait in first.traits}
+    assert measures == {"hired": ("date", "2019-01-13", "2003-01-13"), "age": ("median", "63", "3")}
 
 
 def test_a_column_alone_has_the_price_of_one_axis():
