@@ -160,6 +160,19 @@ def test_a_cluster_between_others_is_named_by_what_lies_on_both_sides():
     assert str(middle) == "age 40 (25 or 55 elsewhere)"
 
 
+@pytest.mark.parametrize(
+    ("first", "second", "pays"), [(2, 0, True), (6, 1, True), (5, 1, False), (7, 2, False)]
+)
+def test_a_single_word_is_named_where_it_says_more_than_its_price(first, second, pays):
+    labels, has = np.repeat([0, 1], 20), np.array([first, second])
+    x = np.concatenate([np.arange(20) < count for count in has])[:, None].astype(float)
+    cost = float(multinomial_complexity(2, torch.tensor([has.sum()], dtype=torch.float64)))
+    nats = sum(n * np.log(2 * n / has.sum()) for n in has if n) - cost
+    assert pays == (nats > 0) and nats < 1
+    found = traits_of_clusters(x, np.array([WORD]), ["w"], labels, 2)
+    assert [[trait.nats for trait in each] for each in found] == [[pytest.approx(nats)] * pays] * 2
+
+
 def test_dates_of_a_table_are_dates(tmp_path):
     edges, days = tmp_path / "g.csv", tmp_path / "x.csv"
     edges.write_text("".join(f"n{i},n{(i + 1) % 60}\n" for i in range(60)))
@@ -210,6 +223,9 @@ def test_members_cohesion_and_bridges_to_the_number():
     assert first.bridges[0].share == pytest.approx(2 / 9)
     assert [bridge.to for bridge in second.bridges] == [0]
     assert third.cohesion == pytest.approx(2 / 3)
+    light = Graph.from_edges(np.array(pairs).T, edge_weight=np.array(weights) / 1000)
+    lightest = summarise(light, labels).clusters[0]
+    assert (lightest.cohesion, lightest.by_chance) == pytest.approx((first.cohesion, first.by_chance))
     assert first.doubtful == ()  # all three are typical already
     big = attributed_communities(60, 2, n_features=0, seed=0)
     soft = np.full((60, 2), 0.02)
@@ -256,7 +272,20 @@ def test_a_summary_word_by_word():
     assert summary.to_frame()["by_chance"][0] == 0.787234
     soft[7:10] = np.eye(6)[0]
     assert [doubt.other for doubt in summarise(graph, labels, soft).clusters[0].doubtful] == [1]
+    soft[5, :2] = 0.995, 0.005  # the least that is printed
+    assert [doubt.other for doubt in summarise(graph, labels, soft).clusters[0].doubtful] == [1, 1]
     assert verdict_sentence("clear", 1) == "The clusters are clear."
+    assert verdict_sentence("none", 1) == "All nodes are in one cluster."
+    assert verdict_sentence("none", 2).startswith("The graph may have no clusters")
+
+
+@pytest.mark.parametrize(("longest", "lines"), [(27, 1), (28, 2)])
+def test_a_printed_line_has_100_characters(longest, lines):
+    names = ["a" * longest, "b" * 28, "c" * 27]  # beside two commas, two spaces and an indent of 14
+    triangle = Graph.from_edges([[0, 1, 2], [1, 2, 0]], node_names=names)
+    summary = summarise(triangle, [0, 0, 0])
+    assert summary.heading == "3 nodes in 1 cluster."
+    assert len(str(summary.clusters[0]).splitlines()) == 1 + lines
 
 
 def test_nodes_in_no_cluster_are_counted_apart():
