@@ -168,7 +168,7 @@ def test_a_single_word_is_named_where_it_says_more_than_its_price(first, second,
     x = np.concatenate([np.arange(20) < count for count in has])[:, None].astype(float)
     cost = float(multinomial_complexity(2, torch.tensor([has.sum()], dtype=torch.float64)))
     nats = sum(n * np.log(2 * n / has.sum()) for n in has if n) - cost
-    assert pays == (nats > 0) and nats < 1
+    assert pays == (2 * nats > np.log(2)) and nats < 1  # of both clusters, less the choice of a share
     found = traits_of_clusters(x, np.array([WORD]), ["w"], labels, 2)
     assert [[trait.nats for trait in each] for each in found] == [[pytest.approx(nats)] * pays] * 2
 
