@@ -62,6 +62,8 @@ def test_seven_of_ten_wide_letters_are_latin(encoding: str) -> None:
     for text, found in (("abcdefgяяя", True), ("abcdefяяяя", False)):
         data = text.encode(encoding)
         assert as_utf8(data, None, "g")[0] == (text.encode() if found else data)
+    empty = "abcdefghi\0".encode(encoding)  # both halves have zeros
+    assert as_utf8(empty, None, "g") == (empty, [])
     odd = "abcdefg".encode(encoding)[:-1]
     assert as_utf8(odd, None, "g") == (odd, [])
 

@@ -126,6 +126,7 @@ def test_a_model_is_named_by_what_it_can_be_used_for(tmp_path, file):
     ):
         said = model_files.what_it_is({"kind": kind, "class": "other"})
         assert said.endswith(f"use it with softcut {command} --model or {name}.load.")
+    write_model(tmp_path / "other", {}, {})
     assert f"name {tmp_path / 'model.v1'}." in sentence_of(ModelFileError, read_model, tmp_path)
 
 
