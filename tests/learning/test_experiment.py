@@ -70,6 +70,13 @@ def test_dense_does_not_see_edges() -> None:
     tasks = [build_task(*each, folds(graphs, 3)[:1], [0], QUICK) for each in given]
     dense, without, joined = (task.validate()["loss"] for task in tasks)
     assert torch.equal(dense, without) and not torch.equal(dense, joined)
+    measured = [
+        dense,
+        tasks[0].evaluate()["loss"],
+        tasks[0].predict(np.arange(2)),
+        tasks[0].outputs([np.arange(2)]),
+    ]
+    assert not any(value.requires_grad for value in measured)
 
 
 def test_sizes_and_groups_of_folds_follow_the_mean_size() -> None:

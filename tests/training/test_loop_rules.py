@@ -43,6 +43,7 @@ class Two(Task):
         return {"up": up, "down": down, "number": up.mean(), "one": up.mean()[None]}
 
     def validate(self):
+        assert not torch.is_grad_enabled()
         p = self.parameters["p"].detach()
         return {"first": p.clone(), "second": -p}
 
