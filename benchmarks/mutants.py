@@ -76,7 +76,7 @@ NO_VALUE = {
     *("strict", "frozen", "indent", "v0", "ignore_errors"),
     *("bbox_to_anchor", "loc", "ncol", "ncols"),  # where the legend of a plot stands
 }
-SPEED_DECORATORS = {"@staticmethod", "@cache"}  # without them the results are the same
+SAME_WITHOUT = {"@staticmethod", "@cache"}  # decorators that change no value
 SPEED_ONLY = re.compile(
     r"_(CHUNK|BLOCK|PIECE|AT_ONCE|ROWS_AT_ONCE|TOGETHER) = "
 )  # how much is done at a time
@@ -163,7 +163,7 @@ def _is_text_or_type(node: Any) -> bool:
 
 def _cannot_be_tested(node: Any, operator: str, line: str) -> bool:
     """Whether a change has no effect on values: see ``NO_VALUE`` and the constants below it."""
-    if SPEED_ONLY.search(line) or (operator == "core/RemoveDecorator" and line.strip() in SPEED_DECORATORS):
+    if SPEED_ONLY.search(line) or (operator == "core/RemoveDecorator" and line.strip() in SAME_WITHOUT):
         return True
     if node.type == "comparison":
         signs = operator.rpartition("Operator_")[2]

@@ -8,7 +8,7 @@ import pytest
 import scipy.io
 import scipy.sparse as sp
 from helpers.reading import PATH, quiet, write
-from helpers.refusals import refuses
+from helpers.refusals import refuses, sentence_of
 
 from softcut.errors import FileFormatError, GraphError, ParameterError
 from softcut.io import read_features, read_graph
@@ -100,6 +100,19 @@ def test_features_of_a_matrix(tmp_path: Path) -> None:
         )
     with pytest.raises(FileFormatError, match="does not have"):
         read_graph(tmp_path / "g.mtx", features=write(tmp_path, "z.csv", "id,a\n0,0\n1,1\n2,2\n3,3\n4,4\n"))
+
+
+@pytest.mark.filterwarnings("ignore:adjacency is directed")
+def test_what_is_advised_where_rows_do_not_fit(tmp_path: Path) -> None:
+    for n, advised in ((100_000, True), (100_001, False)):  # 100 for each of 1000 rows
+        path = write(tmp_path, "g.mtx", f"%%MatrixMarket matrix coordinate real general\n{n} {n} 1\n1 2 3\n")
+        said = sentence_of(FileFormatError, read_graph, path, features=np.ones((2, 1)))
+        assert ("give one row per node" in said) == advised
+    scipy.io.mmwrite(tmp_path / "g.mtx", sp.coo_array(PATH))
+    years, more = write(tmp_path, "x.csv", "2019\n1\n2\n3\n4\n"), write(tmp_path, "y.csv", "1\n" * 6)
+    for features, advised in ((years, True), (more, False), (np.ones((5, 1)), False)):
+        said = sentence_of(FileFormatError, read_graph, tmp_path / "g.mtx", features=features)
+        assert ("(features_header=True if row 1 holds titles)" in said) == advised
 
 
 def test_read_features(tmp_path: Path) -> None:
