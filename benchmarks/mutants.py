@@ -74,7 +74,9 @@ NO_VALUE = {
     "dpi",
 } | {
     *("strict", "frozen", "indent", "v0", "ignore_errors"),
+    *("bbox_to_anchor", "loc", "ncol", "ncols"),  # where the legend of a plot stands
 }
+SAME_WITHOUT = {"@staticmethod", "@cache"}  # decorators that change no value
 SPEED_ONLY = re.compile(
     r"_(CHUNK|BLOCK|PIECE|AT_ONCE|ROWS_AT_ONCE|TOGETHER) = "
 )  # how much is done at a time
@@ -82,6 +84,8 @@ LIMITS = {"2**31", "2**32", "2**53", "2**63", "2.0**50", "2.0**53"}
 # The number of something is never negative: these signs before 0 mean the same.
 COUNT = re.compile(r"(len\(.*\)|\.size|\.nnz|\.numel\(\)|\.shape\[-?\d\]|\.ndim)$")
 SAME_FOR_COUNTS = {"Eq_LtE", "LtE_Eq", "Gt_NotEq", "NotEq_Gt"}
+# No test has 2^31 nodes or entries: below that number these signs mean the same.
+SAME_FOR_FEWER = {"Lt_LtE", "Lt_NotEq"}
 # A mutant is too slow when one test takes this many times as long as before, and these seconds more. It is tried
 # once more, since the machine may have been busy; too slow twice is noticed, and counted in a column of its own.
 SLOWER, MORE = 5.0, 30.0
@@ -159,11 +163,14 @@ def _is_text_or_type(node: Any) -> bool:
 
 def _cannot_be_tested(node: Any, operator: str, line: str) -> bool:
     """Whether a change has no effect on values: see ``NO_VALUE`` and the constants below it."""
-    if SPEED_ONLY.search(line) or (operator == "core/RemoveDecorator" and line.strip() == "@staticmethod"):
+    if SPEED_ONLY.search(line) or (operator == "core/RemoveDecorator" and line.strip() in SAME_WITHOUT):
         return True
-    if node.type == "comparison" and operator.rpartition("Operator_")[2] in SAME_FOR_COUNTS:
+    if node.type == "comparison":
+        signs = operator.rpartition("Operator_")[2]
         left, *_, right = (child.get_code().strip() for child in node.children)
-        if right == "0" and COUNT.search(left):
+        if signs in SAME_FOR_COUNTS and right == "0" and COUNT.search(left):
+            return True
+        if signs in SAME_FOR_FEWER and right == "2**31":
             return True
     while node is not None and node.parent is not None:
         parent = node.parent

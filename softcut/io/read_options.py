@@ -29,6 +29,8 @@ def choices_of(name: str) -> tuple[str, ...]:
     >>> from softcut.io.read_options import choices_of
     >>> choices_of("missing"), choices_of("weight")
     (('error', 'zero', 'mean', 'drop'), ())
+    >>> choices_of("self_loops")  # a flag
+    ()
     """
     kind = typing.get_args(_HINTS[name])[0]
     # A flag that sets one value (--keep-self-loops) is no choice, whatever values its argument has.
@@ -50,7 +52,12 @@ def is_about_features(name: str) -> bool:
 
 
 def meaning_of(given: Any, option: Option, default: Any) -> Any:
-    """What is given for an option as a value of the argument; None, an empty list and an unset flag are the default."""
+    """What is given for an option as a value of the argument; None, an empty list and an unset flag are the default.
+
+    >>> flag, plain = (READ_OPTIONS[name][0] for name in ("self_loops", "header"))
+    >>> [meaning_of(given, flag, "drop") for given in (True, False, None)], meaning_of(False, plain, None)
+    (['keep', 'drop', 'drop'], False)
+    """
     if given is None or given == [] or (given is False and True in option.words):
         return default
     if isinstance(given, list):

@@ -188,7 +188,6 @@ class FoldTask(Task):
 
         return _means(self.batches([getattr(self.splits[r], part) for r in self.active]), measured)
 
-    @torch.no_grad()
     def predict(self, graphs: NDArray[np.int64]) -> Tensor:
         """Logits, or numbers, of the same graphs by every active replica: [R, G, C]."""
         return self.outputs([graphs] * len(self.active))

@@ -128,7 +128,7 @@ class ClusterSummary:
         return "\n".join(lines)
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True)
 class Summary:
     """Every cluster that is used, by its number; printing it shows it.
 

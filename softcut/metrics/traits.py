@@ -115,7 +115,7 @@ def traits_of_clusters(
                 between = _between(table, int(cluster), gains_of).numpy()
                 amid[cluster, here] = between > gains[cluster, here]
                 gains[cluster, here] = np.maximum(between, gains[cluster, here])
-    pays = _pay(torch.from_numpy(gains).flatten()).view(gains.shape).numpy() & (sizes > 0)[:, None]
+    pays = _pay(torch.from_numpy(gains).flatten()).view(gains.shape).numpy()
     pays &= more | (
         kinds[named] < CATEGORY
     )  # where a value of a category is rare another is not, and is named
@@ -161,7 +161,7 @@ def _tables(
 def _between(table: Tensor, cluster: int, gains_of: Callable[[Tensor], Tensor]) -> Tensor:
     """What each number says about a cluster that has clusters below and above it, [F']; 0 where one of them lacks."""
     sums, sizes = table[:, :-1], table[:, -1:]
-    means = sums / sizes.clamp(min=1)
+    means = sums / sizes  # NaN of an empty cluster, which is not lower
     lower = means < means[cluster]
     own = torch.stack([sums[cluster], sizes[cluster].expand_as(sums[cluster])], dim=1)  # [F', 2]
     low = torch.stack([(sums * lower).sum(0), (sizes * lower).sum(0)], dim=1)

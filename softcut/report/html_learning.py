@@ -53,7 +53,13 @@ def learner_facts(graphs: GraphCollection, estimator: Any) -> dict[str, Any]:
 
 
 def graph_columns(graphs: GraphCollection) -> dict[str, list[Any]]:
-    """What a table says about every graph; numbered from 1, as in the files of the TU data sets."""
+    """What a table says about every graph; numbered from 1, as in the files of the TU data sets.
+
+    >>> from softcut import Graph
+    >>> from softcut.graph import from_graphs
+    >>> graph_columns(from_graphs([Graph.from_edges([[0, 1], [1, 2]]), Graph.from_edges([[0], [1]])]))
+    {'graph': [1, 2], 'nodes': [3, 2], 'edges': [2, 1]}
+    """
     edges = (np.diff(graphs.entries_ptr) // 2).tolist()
     return {"graph": [*range(1, len(graphs) + 1)], "nodes": graphs.sizes.tolist(), "edges": edges}
 

@@ -107,7 +107,7 @@ def feature_matrix(
             problems.value(
                 "finite", row, at, f"{float(values[row])} is not finite in float32", int((~finite).sum()) - 1
             )
-        blocks.append(single.reshape(-1, 1))
+        blocks.append(single[:, None])
     problems.check()
     if filled:
         word = "the mean of the column" if fills == "mean" else "zero"

@@ -243,7 +243,6 @@ class _BatchTask(Task):
         return nn.functional.cross_entropy(logits, wanted, reduction="none").mean(1)
 
 
-@torch.no_grad()
 def assign_in_chunks(
     net: ReplicaNet,
     inputs: FirstLayer,

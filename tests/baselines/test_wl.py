@@ -72,6 +72,7 @@ def test_what_it_needs() -> None:
 
 
 def test_folds_are_scored_by_a_machine_on_train_and_validation_graphs() -> None:
+    assert WL_SETTINGS["C"] == [10.0**power for power in range(-3, 4)]
     graphs = random_graphs(40)
     kernel, y = wl_kernel(graphs, 5), graphs.y
     for number, split in enumerate(folds(graphs, 10, 1)[:2]):

@@ -12,11 +12,14 @@ from unittest.mock import Mock
 import pytest
 from helpers.refusals import refuses
 
-from softcut.cli.console import TrainingBar
+from softcut.cli.cluster import bytes_of_results, cluster_counts, limit_of
+from softcut.cli.console import TrainingBar, show_summary
 from softcut.cli.interrupts import Interrupts, Stopped
 from softcut.cli.output import Output
 from softcut.errors import ModelFileError, ParameterError
+from softcut.graph import Graph
 from softcut.io import write_model
+from softcut.metrics.summary import summarise
 
 FILES = ("labels.csv", "*.png")
 
@@ -299,3 +302,33 @@ def test_presses_are_counted_and_the_old_answer_comes_back():
     assert signal.getsignal(signal.SIGINT) is before
     with interrupts:
         assert interrupts.count == 0
+
+
+# ------------------------------------------------------------------------------------------- what was asked for
+
+
+def test_numbers_of_clusters_and_the_room_that_they_take():
+    asked = {"auto": "auto", "3": 3, "2:5": range(2, 6), "7:2": range(7, 3)}
+    assert {text: cluster_counts(text) for text in asked} == asked
+    refuses(ParameterError, "--clusters must be a whole number, .* got '2:x'", cluster_counts, "2:x")
+    ring = Graph.from_edges([range(10), [*range(1, 10), 0]])
+    # 64 bytes of a node and 8 for each of its clusters; "auto" begins with 2, and there are 10 at most.
+    for clusters, k in ((3, 3), (range(2, 6), 5), (range(7, 3), 0), ("auto", 2), (50, 10)):
+        assert bytes_of_results(ring, clusters) == 10 * (64 + 8 * k) + 10**6
+
+
+def test_a_limit_is_a_name_and_a_number():
+    assert limit_of("n-init=50000") == limit_of("n_init=50000") == ("n_init", 50_000)
+    for text in ("n_init", "n_init=", "other=3"):
+        refuses(ParameterError, f"--limit {text} must be NAME=NUMBER, with one of ", limit_of, text)
+    refuses(ParameterError, "--limit must be NAME=NUMBER, got 'n_init=x'", limit_of, "n_init=x")
+
+
+@pytest.mark.parametrize(("clusters", "said"), [(12, ""), (15, "and 3 more clusters: clusters.csv has all")])
+def test_twelve_clusters_are_printed(capsys, clusters, said):
+    ring = Graph.from_edges([range(60), [*range(1, 60), 0]])
+    show_summary(summarise(ring, [i % clusters for i in range(60)]))
+    printed = capsys.readouterr().out
+    assert printed.startswith(f"60 nodes in {clusters} clusters.\n\ncluster 0: ")
+    assert printed.count("typical:") == 12 and "cluster 11: " in printed and "cluster 12: " not in printed
+    assert said in printed and ("more clusters" in printed) == bool(said)

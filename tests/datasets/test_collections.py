@@ -217,6 +217,15 @@ def test_names_of_both_kinds() -> None:
     refuses(ParameterError, "Bench-easy, Bench-hard, Mutagenicity", load_graphs, "cora")
 
 
+def test_the_authors_of_the_benchmark_count_both_directions_of_an_edge() -> None:
+    known = [
+        collections.COLLECTIONS[f"Bench-{name}"] for name in ("easy-small", "hard-small", "easy", "hard")
+    ]
+    averages = [(58.25, 358.8), (58.64, 224.95), (147.82, 922.66), (148.32, 572.32)]
+    assert [(each.nodes, each.edges) for each in known] == averages
+    assert {each.edges_per_pair for each in known} == {2}
+
+
 REAL = ("Bench-easy", "Bench-hard", "Mutagenicity", "PROTEINS", "DD", "Bench-easy-small", "Bench-hard-small")
 
 

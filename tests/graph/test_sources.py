@@ -166,6 +166,9 @@ def test_anndata_and_its_clusters(tmp_path: Path) -> None:
     np.testing.assert_array_equal(again.adjacency.toarray(), g.adjacency.toarray())
     np.testing.assert_array_equal(again.x.toarray(), g.x.toarray())
     assert (again.node_names, again.feature_names, again.name) == (g.node_names, g.feature_names, "c")
+    flat = quiet(read_graph, tmp_path / "c.h5ad", weighted=False)
+    np.testing.assert_array_equal(flat.adjacency.toarray(), g.adjacency.toarray() != 0)
+    assert not flat.weighted
     assert anndata.read_h5ad(tmp_path / "c.h5ad").obs["softcut"].tolist() == est.labels_.tolist()
 
 

@@ -7,6 +7,7 @@ from helpers.reading import line_of, named_edges, quiet, write
 
 from softcut.errors import FileFormatError, ParameterError
 from softcut.io import read_features, read_graph
+from softcut.io.encodings import as_utf8
 
 ROWS = "source,target\nZoë,Bjørn\nBjørn,it’s me\n"
 EDGES = {("Bjørn", "Zoë", 1.0), ("Bjørn", "it’s me", 1.0)}
@@ -47,6 +48,24 @@ def test_features_and_large_files(tmp_path: Path) -> None:
     g = quiet(write(tmp_path, "g.csv", rows.encode("cp1252")))
     assert (g.num_edges, g.node_names[0]) == (70_000, "Zoë 0")
     assert quiet(write(tmp_path, "g.csv", rows.encode("utf-16"))).num_edges == 70_000
+
+
+def test_where_western_text_ends() -> None:
+    """Two letters of five with accents are words of Western text, three are not; nor is a sign of no such text."""
+    for text, western in (("éèabc", True), ("éèàbc", False), ("abc ¿é", False), ("caf\xe9 \xa0€", True)):
+        data = text.encode("cp1252")
+        assert as_utf8(data, None, "g")[0] == (text.encode() if western else data)
+
+
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
+def test_seven_of_ten_wide_letters_are_latin(encoding: str) -> None:
+    for text, found in (("abcdefgяяя", True), ("abcdefяяяя", False)):
+        data = text.encode(encoding)
+        assert as_utf8(data, None, "g")[0] == (text.encode() if found else data)
+    empty = "abcdefghi\0".encode(encoding)  # both halves have zeros
+    assert as_utf8(empty, None, "g") == (empty, [])
+    odd = "abcdefg".encode(encoding)[:-1]
+    assert as_utf8(odd, None, "g") == (odd, [])
 
 
 def test_what_is_no_text_stays_refused(tmp_path: Path) -> None:

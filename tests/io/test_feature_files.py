@@ -8,7 +8,7 @@ import pytest
 import scipy.io
 import scipy.sparse as sp
 from helpers.reading import PATH, quiet, write
-from helpers.refusals import refuses
+from helpers.refusals import refuses, sentence_of
 
 from softcut.errors import FileFormatError, GraphError, ParameterError
 from softcut.io import read_features, read_graph
@@ -65,10 +65,32 @@ def test_features_by_id(tmp_path: Path) -> None:
     assert "features: 1 column, rows joined by position" in g.notes
 
 
+@pytest.mark.parametrize(
+    ("below", "titles"),
+    [
+        (["ann", "bob"], True),
+        (["0", "1"], True),  # a count of the rows
+        (["1", "2"], True),
+        (["x", "x"], False),  # not the names of two nodes
+        (["1.5", "2.5"], False),
+        (["2", "3"], False),
+        (["0"], False),
+    ],
+)
+def test_an_empty_field_before_a_year_is_a_title_above_ids(
+    tmp_path: Path, below: list[str], titles: bool
+) -> None:
+    text = ",2019\n" + "".join(f"{field},{7 * i}\n" for i, field in enumerate(below))
+    x = read_features(write(tmp_path, "x.csv", text), missing="zero")
+    assert x[:, -1].tolist() == [*([] if titles else [2019]), *(7 * i for i in range(len(below)))]
+
+
 def test_features_of_a_matrix(tmp_path: Path) -> None:
     scipy.io.mmwrite(tmp_path / "g.mtx", sp.coo_array(PATH))
     x = write(tmp_path, "x.csv", "node,a\n2,20\n0,0\n1,10\n3,30\n")
     np.testing.assert_array_equal(quiet(tmp_path / "g.mtx", features=x).x, [[0], [10], [20], [30]])
+    g = quiet(tmp_path / "g.mtx", features=np.arange(4.0)[:, None])
+    assert "features of features" in g.notes and "rows joined by position" in g.notes
     huge = write(
         tmp_path, "huge.mtx", "%%MatrixMarket matrix coordinate real general\n9999999 9999999 1\n1 2 3\n"
     )
@@ -78,6 +100,19 @@ def test_features_of_a_matrix(tmp_path: Path) -> None:
         )
     with pytest.raises(FileFormatError, match="does not have"):
         read_graph(tmp_path / "g.mtx", features=write(tmp_path, "z.csv", "id,a\n0,0\n1,1\n2,2\n3,3\n4,4\n"))
+
+
+@pytest.mark.filterwarnings("ignore:adjacency is directed")
+def test_what_is_advised_where_rows_do_not_fit(tmp_path: Path) -> None:
+    for n, advised in ((100_000, True), (100_001, False)):  # 100 for each of 1000 rows
+        path = write(tmp_path, "g.mtx", f"%%MatrixMarket matrix coordinate real general\n{n} {n} 1\n1 2 3\n")
+        said = sentence_of(FileFormatError, read_graph, path, features=np.ones((2, 1)))
+        assert ("give one row per node" in said) == advised
+    scipy.io.mmwrite(tmp_path / "g.mtx", sp.coo_array(PATH))
+    years, more = write(tmp_path, "x.csv", "2019\n1\n2\n3\n4\n"), write(tmp_path, "y.csv", "1\n" * 6)
+    for features, advised in ((years, True), (more, False), (np.ones((5, 1)), False)):
+        said = sentence_of(FileFormatError, read_graph, tmp_path / "g.mtx", features=features)
+        assert ("(features_header=True if row 1 holds titles)" in said) == advised
 
 
 def test_read_features(tmp_path: Path) -> None:

@@ -117,6 +117,19 @@ def test_what_is_no_model(tmp_path, file):
     assert "is not a softcut model" in sentence_of(ModelFileError, read_model, tmp_path / "pipe")
 
 
+def test_a_model_is_named_by_what_it_can_be_used_for(tmp_path, file):
+    said = "a clustering of nodes (" + "N" * 40 + "): use it with softcut predict or " + "N" * 40 + ".load."
+    assert model_files.what_it_is({"class": "N" * 50}) == said
+    for kind, command, name in (
+        (model_files.CLASSIFIER, "classify", "GraphClassification"),
+        (model_files.REGRESSOR, "regress", "GraphRegression"),
+    ):
+        said = model_files.what_it_is({"kind": kind, "class": "other"})
+        assert said.endswith(f"use it with softcut {command} --model or {name}.load.")
+    write_model(tmp_path / "other", {}, {})
+    assert f"name {tmp_path / 'model.v1'}." in sentence_of(ModelFileError, read_model, tmp_path)
+
+
 def test_the_limit_of_the_json_part(tmp_path, file, monkeypatch):
     assert model_files.MAX_JSON_BYTES == 64 * 2**20
     size = len(text_of(file))

@@ -111,6 +111,8 @@ def test_pajek(tmp_path: Path) -> None:
         [2, 0, 1],
         [0, 1, 0],
     ]
+    # Nodes without a line of their own: up to 1000, and 100 for every line.
+    assert quiet(write(tmp_path, "g.net", "*Vertices 1300\n*Edges\n1 2\n")).num_nodes == 1300
     nx.write_pajek(weighted_graph(), tmp_path / "n.net")
     assert named_edges(quiet(tmp_path / "n.net")) == {("ann", "bob", 2.5), ("Zoë", "bob", 1.0)}
     with pytest.warns(UserWarning, match="directed"):
@@ -192,6 +194,7 @@ def test_json_of_networkx_and_d3(tmp_path: Path, edges: str) -> None:
          "node 'a' holds a graph of its own"),
         ("g.net", PAJEK + "*Network b\n", "line 12: a second network begins"),
         ("g.net", "*Vertices x\n", "line 1: expected one '\\*Vertices'"),
+        ("g.net", "*Vertices 1301\n*Edges\n1 2\n", "1301 vertices announced in a smaller file"),
         ("g.net", "*Vertices 999999999\n", "999999999 vertices announced in a smaller file"),
         ("g.net", "*Vertices 2\n*Edges\n1 3\n", "line 3: '3' is no vertex from 1 to 2"),
         ("g.net", "*Vertices 2\n*Partition\n", "line 2: '\\*Partition' is no part of a network"),

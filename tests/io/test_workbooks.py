@@ -62,6 +62,9 @@ def test_one_sheet_and_a_book_of_features(tmp_path: Path) -> None:
     # A sheet that only names the nodes has no features.
     g = quiet(book(tmp_path, edges=LINKS, nodes=[("name",), ("Zoë",)]))
     assert g.x is None
+    g = quiet(book(tmp_path, links=LINKS, About=PEOPLE))  # a sheet of another name is not taken for nodes
+    assert g.x is None and "sheet 'About' not used" in line_of(g)
+    assert "b.xlsx, sheet 'links': edge list" in line_of(g)
     day = datetime.datetime(2024, 5, 17)
     g = quiet(book(tmp_path, edges=[("source", "target", "day"), ("#1", "b", day), ("b", "c", day)]))
     assert g.node_names == ["#1", "b", "c"]

@@ -45,6 +45,9 @@ def test_clusters_and_features_come_back(tmp_path: Path, kind: str) -> None:
     again = quiet(path, features=["age", "member", "cluster"])
     same(again, g)
     np.testing.assert_array_equal(again.x, np.column_stack([x, [0, 0, 1, 1]]))
+    assert "age" not in write_graph(g, path).read_text(
+        encoding="utf-8"
+    )  # features are written where asked for
 
 
 def test_colours_are_those_of_the_reports(tmp_path: Path) -> None:

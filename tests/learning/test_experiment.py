@@ -18,6 +18,7 @@ from softcut.learning.experiment import (
     cluster_sizes,
     folds_at_once,
     loop_settings,
+    numbers_of_step,
 )
 from softcut.training import LoopProgress, LoopResult, LoopSettings, Patience
 
@@ -69,6 +70,13 @@ def test_dense_does_not_see_edges() -> None:
     tasks = [build_task(*each, folds(graphs, 3)[:1], [0], QUICK) for each in given]
     dense, without, joined = (task.validate()["loss"] for task in tasks)
     assert torch.equal(dense, without) and not torch.equal(dense, joined)
+    measured = [
+        dense,
+        tasks[0].evaluate()["loss"],
+        tasks[0].predict(np.arange(2)),
+        tasks[0].outputs([np.arange(2)]),
+    ]
+    assert not any(value.requires_grad for value in measured)
 
 
 def test_sizes_and_groups_of_folds_follow_the_mean_size() -> None:
@@ -82,6 +90,8 @@ def test_sizes_and_groups_of_folds_follow_the_mean_size() -> None:
     for settings, count in known:
         assert folds_at_once(graphs, ClassifierSettings(**settings)) == count
     assert folds_at_once(graphs, ClassifierSettings(), "cuda") is None
+    wide = ClassifierSettings(batch=2, k=(20, 10), hidden=50)
+    assert numbers_of_step(graphs, wide) == 8 * 2 * 1000 * 50  # eight tensors
 
 
 def test_models_have_the_weights_of_their_seed() -> None:

@@ -368,6 +368,9 @@ def test_a_value_of_most_rows_hides_no_other():
     bins = counted_bins(*[0] * 90, *range(-5, 0), *range(1, 6))
     assert bins[:5] == [0] * 5 and bins[6:] == [3] * 5 and bins[5] in (1, 2), "nor those on both sides"
     assert counted_bins(*range(8)) == [0, 0, 1, 1, 2, 2, 3, 3], "equally full ones otherwise"
+    assert counted_bins(2, 4, 4, 4, 5, 5, 6, 7, 7) == [0, 0, 1, 2, 3], "by quartiles 4, 5 and 6"
+    # Ranks of the zeros are 4 to 14 of 20, and 9 lies in the second quarter.
+    assert counted_bins(*range(-4, 0), *[0] * 10, *range(1, 7)) == [0, 0, 0, 0, 1, 2, 3, 3, 3, 3, 3]
     assert presence(np.full((5, 1), 3.0), np.array([1])).nnz == 0, "a constant says nothing"
 
 

@@ -31,6 +31,13 @@ def test_class_scores_are_those_of_scikit_learn(seed, k, count):
     assert scores["calibration_error"] == pytest.approx(ece)
 
 
+def test_a_class_that_the_model_does_not_know_costs_the_most_that_a_float_tells():
+    scores = class_scores(np.array([0, 2]), np.array([[1.0, 0, 0], [0, 1, 0]]), majority=None)
+    assert scores["log_loss"] == pytest.approx(52 * np.log(2) / 2)
+    assert scores["baseline_accuracy"] is None
+    assert (scores["accuracy"], scores["balanced_accuracy"], scores["calibration_error"]) == (0.5, 0.5, 0.5)
+
+
 def test_a_certain_prediction_belongs_to_the_last_bin_and_a_calibrated_model_has_no_error():
     table = reliability(np.array([1.0, 0.9, 0.5, 0.5]), np.array([True, True, True, False]))
     assert (table.low.tolist(), table.count.tolist()) == ([0.5, 0.9], [2, 2])
@@ -40,6 +47,10 @@ def test_a_certain_prediction_belongs_to_the_last_bin_and_a_calibrated_model_has
 def test_an_interval_covers_the_true_share_in_95_percent_of_the_draws():
     hits = np.random.default_rng(0).binomial(50, 0.8, size=4000)
     ends = np.array([accuracy_interval(int(each), 50) for each in hits])
+    assert accuracy_interval(0, 9)[0] == 0.0 and accuracy_interval(9, 9)[1] == 1.0
+    for hits_, count in ((1, 3), (17, 40)):  # the ends solve (share - p)^2 = z^2 p (1 - p) / n
+        for end in accuracy_interval(hits_, count):
+            assert (hits_ / count - end) ** 2 == pytest.approx(1.959964**2 * end * (1 - end) / count)
     assert 0.93 < np.mean((ends[:, 0] <= 0.8) & (ends[:, 1] >= 0.8)) < 0.98
 
 
@@ -53,4 +64,6 @@ def test_number_scores_are_those_of_scikit_learn():
     assert scores["r2"] == pytest.approx(sk.r2_score(truth, predicted))
     assert scores["baseline_mae"] == pytest.approx(sk.mean_absolute_error(truth, constant))
     assert scores["baseline_rmse"] == pytest.approx(sk.root_mean_squared_error(truth, constant))
+    unknown = number_scores(truth, predicted, mean=None)
+    assert unknown["baseline_mae"] is unknown["baseline_rmse"] is None and unknown["mae"] == scores["mae"]
     assert np.isnan(number_scores(np.ones(3), np.ones(3), 1.0)["r2"])  # nothing to explain

@@ -7,6 +7,7 @@ import pytest
 import scipy.sparse as sp
 import torch
 
+import softcut as sc
 from softcut.datasets import attributed_communities
 from softcut.errors import ParameterError
 from softcut.graph import Graph
@@ -14,6 +15,7 @@ from softcut.metrics import features
 from softcut.metrics.features import axes_gain, axes_table, column_gains, normal_scores, told_by
 from softcut.metrics.summary import ROW, summarise, verdict_sentence
 from softcut.metrics.traits import Trait, traits_of_clusters
+from softcut.ops.information import multinomial_complexity
 from softcut.tables.display_text import readable
 from softcut.tables.kinds import CATEGORY, NUMBER, WORD
 
@@ -112,6 +114,18 @@ def test_each_kind_of_column_is_read_in_its_own_way(monkeypatch):
             member, np.full(2, CATEGORY + 1), ["member=yes=1", "member=no"], labels, 2
         )[c]
         assert [trait.feature for trait in found] == [wanted]
+    # What a word says is the same beside numbers: n D less the price of a table of two clusters.
+    beside = traits_of_clusters(
+        np.column_stack([x, member]),
+        np.array([*kinds, CATEGORY + 1, CATEGORY + 1]),
+        [*names, "member=yes", "member=no"],
+        labels,
+        2,
+    )[0]
+    has = np.bincount(labels, flag)
+    cost = float(multinomial_complexity(2, torch.tensor([has.sum()], dtype=torch.float64)))
+    nats = (has * np.log(has / has.sum() / 0.5)).sum() - cost
+    assert {trait.feature: trait.nats for trait in beside}["member yes"] == pytest.approx(nats)
     # In the name of a word "=" is a sign like any other.
     found = traits_of_clusters(member[:, :1], np.array([WORD]), ["a=b" + "c" * 58], labels, 2)[0]
     assert [trait.feature for trait in found] == ["a=b" + "c" * 56 + "…"]
@@ -139,6 +153,36 @@ def test_a_cluster_between_others_is_named_by_what_lies_on_both_sides():
     # The order of clusters and empty ones between them change nothing.
     again = traits_of_clusters(x, kinds, ["age", "hired", "noise"], labels * 2, 6, dates=["hired"])
     assert again[0] == traits[0] and again[1] == []
+    # What lies below is told by means: the sums of a large cluster in the middle say little.
+    labels = np.repeat([0, 1, 2], [300, 20, 60])
+    age = np.array([40.0, 25.0, 55.0])[labels] + np.tile([-1.0, 0, 0, 1], 95)
+    ((middle,), *_) = traits_of_clusters(age[:, None], kinds[:1], ["age"], labels, 3)
+    assert str(middle) == "age 40 (25 or 55 elsewhere)"
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "pays"), [(2, 0, True), (6, 1, True), (5, 1, False), (7, 2, False)]
+)
+def test_a_single_word_is_named_where_it_says_more_than_its_price(first, second, pays):
+    labels, has = np.repeat([0, 1], 20), np.array([first, second])
+    x = np.concatenate([np.arange(20) < count for count in has])[:, None].astype(float)
+    cost = float(multinomial_complexity(2, torch.tensor([has.sum()], dtype=torch.float64)))
+    nats = sum(n * np.log(2 * n / has.sum()) for n in has if n) - cost
+    assert pays == (2 * nats > np.log(2)) and nats < 1  # of both clusters, less the choice of a share
+    found = traits_of_clusters(x, np.array([WORD]), ["w"], labels, 2)
+    assert [[trait.nats for trait in each] for each in found] == [[pytest.approx(nats)] * pays] * 2
+
+
+def test_dates_of_a_table_are_dates(tmp_path):
+    edges, days = tmp_path / "g.csv", tmp_path / "x.csv"
+    edges.write_text("".join(f"n{i},n{(i + 1) % 60}\n" for i in range(60)))
+    rows = (
+        f"n{i},{2019 if i < 30 else 2003}-01-{1 + i % 28:02d},{60 * (i < 30) + i % 7}\n" for i in range(60)
+    )
+    days.write_text("id,hired,age\n" + "".join(rows))
+    first, _ = summarise(sc.read_graph(edges, features=days), np.arange(60) // 30).clusters
+    measures = {trait.feature: (trait.measure, *trait.values) for trait in first.traits}
+    assert measures == {"hired": ("date", "2019-01-13", "2003-01-13"), "age": ("median", "63", "3")}
 
 
 def test_a_column_alone_has_the_price_of_one_axis():
@@ -179,6 +223,9 @@ def test_members_cohesion_and_bridges_to_the_number():
     assert first.bridges[0].share == pytest.approx(2 / 9)
     assert [bridge.to for bridge in second.bridges] == [0]
     assert third.cohesion == pytest.approx(2 / 3)
+    light = Graph.from_edges(np.array(pairs).T, edge_weight=np.array(weights) / 1000)
+    lightest = summarise(light, labels).clusters[0]
+    assert (lightest.cohesion, lightest.by_chance) == pytest.approx((first.cohesion, first.by_chance))
     assert first.doubtful == ()  # all three are typical already
     big = attributed_communities(60, 2, n_features=0, seed=0)
     soft = np.full((60, 2), 0.02)
@@ -225,7 +272,20 @@ def test_a_summary_word_by_word():
     assert summary.to_frame()["by_chance"][0] == 0.787234
     soft[7:10] = np.eye(6)[0]
     assert [doubt.other for doubt in summarise(graph, labels, soft).clusters[0].doubtful] == [1]
+    soft[5, :2] = 0.995, 0.005  # the least that is printed
+    assert [doubt.other for doubt in summarise(graph, labels, soft).clusters[0].doubtful] == [1, 1]
     assert verdict_sentence("clear", 1) == "The clusters are clear."
+    assert verdict_sentence("none", 1) == "All nodes are in one cluster."
+    assert verdict_sentence("none", 2).startswith("The graph may have no clusters")
+
+
+@pytest.mark.parametrize(("longest", "lines"), [(27, 1), (28, 2)])
+def test_a_printed_line_has_100_characters(longest, lines):
+    names = ["a" * longest, "b" * 28, "c" * 27]  # beside two commas, two spaces and an indent of 14
+    triangle = Graph.from_edges([[0, 1, 2], [1, 2, 0]], node_names=names)
+    summary = summarise(triangle, [0, 0, 0])
+    assert summary.heading == "3 nodes in 1 cluster."
+    assert len(str(summary.clusters[0]).splitlines()) == 1 + lines
 
 
 def test_nodes_in_no_cluster_are_counted_apart():

@@ -32,6 +32,7 @@ def below_each_other(*drawings: str) -> str:
 
 
 def test_the_figure_of_the_paper_shows_the_layer_the_levels_and_four_networks():
+    schemata_section.cache_clear()  # drawn here, not by an earlier test
     section = schemata_section()
     text, figure = section.parts
     drawings = "\n".join(f"{name}\n{drawing}" for name, drawing in figure.drawings)

@@ -4,10 +4,12 @@ import json
 from dataclasses import asdict
 from itertools import product
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
+import torch
 from helpers.refusals import refuses
 from PIL import Image
 from sklearn.cluster import KMeans
@@ -24,6 +26,7 @@ from softcut.segment import (
     methods,
     mincut_regions,
     read_image,
+    region_graph,
     segmentation,
 )
 from softcut.segment.images import shrink
@@ -66,6 +69,16 @@ def test_other_methods_are_those_of_the_baselines(monkeypatch):
     np.testing.assert_array_equal(cluster_regions(graph, 4, "ncut", 3), spectral(graph, 4, 3))
 
 
+def test_the_replica_of_the_smallest_last_loss_is_taken(monkeypatch):
+    losses = {"cut": [[0.0, 9, 9], [1, 2, 5]], "ortho": [[0.0, 5, 9], [3, 1, 0.5]]}  # the last: 4, 3 and 5.5
+    result = SimpleNamespace(**{name: np.array(values) for name, values in losses.items()})
+    graph = sc.segment_image(IMAGE, 1).regions.graph
+    chosen = np.arange(graph.num_nodes) % 4
+    s = torch.eye(4)[torch.from_numpy(np.stack([(chosen + 1) % 4, chosen, (chosen + 2) % 4], axis=1))]
+    monkeypatch.setattr(methods, "diffpool_replicas", lambda *given, **more: (s, None, result))
+    np.testing.assert_array_equal(cluster_regions(graph, 4, "diffpool"), chosen)
+
+
 def test_slic_and_options_change_what_is_clustered():
     image, truth = quadrants(noise=0.02)
     by_slic = sc.segment_image(image, 4, regions="slic")
@@ -74,7 +87,11 @@ def test_slic_and_options_change_what_is_clustered():
     plain = sc.segment_image(IMAGE, 4, position=True, texture=False).regions.graph
     assert plain.x.shape[1] == 5
     default = sc.segment_image(IMAGE)
+    for divided, weights in ((default, "likeness"), (sc.segment_image(IMAGE, 4, texture=False), "colour")):
+        wanted = region_graph(as_rgb(IMAGE), divided.regions.regions, weights=weights).graph
+        assert (divided.regions.graph.adjacency != wanted.adjacency).nnz == 0
     assert (plain.adjacency != default.regions.graph.adjacency).nnz > 0
+    assert len(repr(default)) < 1500 and "image=" not in repr(default) and "region" not in repr(default)
     assert default.regions.graph.x.shape[1] == 3 and default.n_segments == 4 and default.notes == []
 
 
@@ -88,7 +105,7 @@ def test_a_number_of_pixels_at_which_the_image_is_made_smaller():
     assert divided.overlay().shape == large.shape
 
 
-@pytest.mark.parametrize(("width", "line"), [(1199, 1), (1200, 4), (2799, 4), (2800, 6)])
+@pytest.mark.parametrize(("width", "line"), [(300, 1), (1199, 1), (1200, 4), (2799, 4), (2800, 6)])
 def test_borders_are_wider_on_large_images(width, line):
     image, halves = np.zeros((7, width, 3), np.float32), np.arange(width)[None].repeat(7, 0) * 2 // width
     described = RegionGraph(halves, None, np.bincount(halves.ravel()), np.eye(2, 3), None, None)

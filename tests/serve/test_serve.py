@@ -333,6 +333,19 @@ def test_a_job_that_dies_is_one_sentence(client, monkeypatch):
     assert finished(client, send(client).json()["id"], "failed")["error"] == "why."
 
 
+def test_what_a_job_tells_is_not_its_result(client, monkeypatch):
+    def compare(folder, order, sender):
+        with sender:
+            sender.send(("comparing", 3, 2, 4))
+            sender.send(("done", {"clusters": 3}))
+
+    monkeypatch.setattr(serve_jobs, "_work", compare)
+    job = finished(client, send(client).json()["id"])
+    assert (job["events"], job["result"], job["error"]) == ([["comparing", 3, 2, 4]], {"clusters": 3}, "")
+    asked = [*["gone"] * 49, job["id"], job["id"]]  # fifty are looked up
+    assert [one["id"] for one in client.get("/jobs", params={"id": asked}).json()["jobs"]] == [job["id"]]
+
+
 # --------------------------------------------------------------------------- the fields of reading
 
 
@@ -341,6 +354,12 @@ def order_of(client, name="a.csv", **fields) -> dict:
     answer = send(client, name, **fields)
     assert answer.status_code == 201, answer.json()
     return finished(client, answer.json()["id"])["events"][0][1]
+
+
+def test_a_field_has_a_thousand_characters_at_most(client):
+    assert order_of(client, weight="w" * 1000)["reading"] == {"weight": "w" * 1000}
+    refused = send(client, weight="w" * 1001)
+    assert refused.status_code == 400 and "1,001 characters, more than 1,000" in refused.json()["error"]
 
 
 def test_every_option_of_reading_is_a_field_of_the_page(client):

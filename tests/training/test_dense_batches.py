@@ -173,3 +173,13 @@ def test_what_does_not_fit_is_refused():
             made("flat", **{name: 0})
     with pytest.raises(ParameterError, match="parts must not be empty"):
         made("flat", parts=[Split(np.arange(5), np.arange(0), np.arange(5))] * 2)
+
+
+def test_what_is_measured_has_no_gradient_and_usual_batches_have_32_examples():
+    given = [[model_of("flat", 0)], examples(), TARGETS[:1], [part_of(0)], squared_error, [0]]
+    task = DenseBatchTask(*given)
+    assert (task.batch, task.evaluation_batch, task.steps) == (32, 1024, 2)  # of 43 examples
+    assert not any(value.requires_grad for value in task.evaluate("test").values())
+    assert task.step()["mse"].requires_grad
+    settings = task.settings(3, 0.1, {"mse": 1.0})
+    assert (settings.iterations, settings.check_every, settings.record_every) == (6, 2, 2)

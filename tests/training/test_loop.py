@@ -1,6 +1,7 @@
 """The training loop against plain trainings: torch modules, torch.optim.Adam and stop rules written out in Python."""
 
 import copy
+import io
 import math
 import os
 import signal
@@ -295,6 +296,22 @@ def test_stopping_after_every_iteration_and_resuming_changes_nothing(kind, tmp_p
     assert result.seconds > 0
 
 
+class Making:
+    """Makes a folder when it is unpickled."""
+
+    def __init__(self, folder):
+        self.folder = folder
+
+    def __reduce__(self):
+        return os.mkdir, (str(self.folder),)
+
+
+def saved_by_torch(content):
+    buffer = io.BytesIO()
+    torch.save({"described": "{}", "content": content}, buffer)
+    return buffer.getvalue()
+
+
 def test_a_checkpoint_is_written_by_the_clock_and_another_file_is_refused(tmp_path):
     path, seen = tmp_path / "a.pt", []
     for look, every in ((path.exists, 3600), (lambda: torch.load(path, weights_only=True)["done"], 0)):
@@ -303,9 +320,12 @@ def test_a_checkpoint_is_written_by_the_clock_and_another_file_is_refused(tmp_pa
         assert torch.load(path, weights_only=True)["done"] == 20  # the end is saved, too
         path.unlink()
     assert seen == [False] * 4 + [4, 9, 14, 19]
-    path.write_bytes(b"oops")
-    with pytest.raises(FileFormatError, match="move it away"):
-        run(Regressions([0]), 2, checkpoint=Checkpoint(path))
+    made = tmp_path / "made"
+    for content in (b"oops", saved_by_torch(Making(made))):
+        path.write_bytes(content)
+        with pytest.raises(FileFormatError, match="move it away"):
+            run(Regressions([0]), 2, checkpoint=Checkpoint(path))
+    assert not made.exists()  # nothing of a file is executed
 
 
 @pytest.mark.parametrize("stop", [None, Patience(patience=2, watch="loss")], ids=["finished", "converged"])

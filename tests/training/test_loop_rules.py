@@ -15,9 +15,18 @@ import pytest
 import torch
 
 from softcut.errors import ParameterError
-from softcut.training import Checkpoint, Loop, LoopSettings, Patience, Plateau, Task, TrainSettings
+from softcut.training import (
+    Checkpoint,
+    Loop,
+    LoopProgress,
+    LoopSettings,
+    Patience,
+    Plateau,
+    Task,
+    TrainSettings,
+)
 from softcut.training.loop import repeat
-from softcut.training.task import BestValues, has_converged
+from softcut.training.task import BestValues, Progress, has_converged, held
 
 
 class Two(Task):
@@ -34,6 +43,7 @@ class Two(Task):
         return {"up": up, "down": down, "number": up.mean(), "one": up.mean()[None]}
 
     def validate(self):
+        assert not torch.is_grad_enabled()
         p = self.parameters["p"].detach()
         return {"first": p.clone(), "second": -p}
 
@@ -72,12 +82,43 @@ def test_the_best_values_of_each_replica():
     best = BestValues(Patience(patience=2, tolerance=0.5), 2, 10, torch.device("cpu"))
     for position, losses in enumerate([[3.0, 3.0], [2.5, 2.0], [2.75, 1.75], [2.0, 1.6], [0.0, 0.0]]):
         values = {"x": torch.full((2, 1), float(position))}
-        best.look(torch.tensor(losses), values, torch.tensor([0, 1]), torch.tensor(position))
+        best.look(
+            torch.tensor(losses, requires_grad=True), values, torch.tensor([0, 1]), torch.tensor(position)
+        )
     # 2.5 is not better than 3 by more than 0.5; two looks without improvement end the replica.
     state = {name: value.tolist() for name, value in best.tensors.items()}
     assert (state["loss"], state["at"], state["ran"]) == ([3.0, 2.0], [0, 1], [2, 3])
     assert state["running"] == [False, False]
     assert best.kept["x"].flatten().tolist() == [0, 1]
+    assert not best.tensors["loss"].requires_grad  # or what every loss was made of would stay in memory
+
+
+def test_an_improvement_may_be_a_share_of_the_best_loss():
+    best = BestValues(Patience(patience=9, tolerance=0.25, relative=True), 3, 10, torch.device("cpu"))
+    for position, losses in enumerate([[8.0, -8.0, 0.0], [6.5, -9.5, -0.5], [5.5, -10.5, -0.6]]):
+        best.look(torch.tensor(losses), {}, torch.arange(3), torch.tensor(position))
+    # 6.5 is not below 8 by more than a quarter, nor -9.5 below -8; every loss below 0 is better than 0.
+    assert best.tensors["loss"].tolist() == [5.5, -10.5, -0.5]
+    assert best.tensors["at"].tolist() == [2, 2, 1] and best.tensors["since"].tolist() == [0, 0, 1]
+
+
+def test_replicas_that_left_hold_their_last_value():
+    history = np.array([[3.0, 4.0], [2.0, np.nan], [1.0, np.nan]])
+    assert held(history).tolist() == [[3, 4], [2, 4], [1, 4]]
+    assert held(history, 5).tolist() == [[3, 4], [2, 4], [1, 4], [1, 4], [1, 4]]
+    assert held(history[:0], 5).shape == (0, 2)
+
+
+def test_what_is_told_does_not_depend_on_what_is_kept():
+    told: list[list[LoopProgress]] = [[], []]
+    for every, heard in zip((1, 2), told, strict=True):
+        settings = LoopSettings(5, 0.05, {"up": 1.0}, check_every=1, record_every=every)
+        result = Loop(Two(), settings).run(heard.append)
+        assert len(result.history["up"]) == -(-5 // every)
+    for one, other in zip(*told, strict=True):
+        for name in ("losses", "means"):
+            np.testing.assert_array_equal(getattr(one, name)["up"], getattr(other, name)["up"])
+    assert "net" not in repr(Progress(1, 2, np.zeros(1), np.zeros(1), 0.5, (0,), net=None))
 
 
 @pytest.mark.parametrize("watch", [None, "first", "second"])

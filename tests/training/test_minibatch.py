@@ -217,3 +217,8 @@ def test_assignments_in_chunks_are_the_same() -> None:
     net = ReplicaNet(in_channels=4, k=3, seeds=[0, 1], scales=[0, 1], dtype=torch.float64)
     inputs = DenseInput(torch.randn(2, 17, 4))
     torch.testing.assert_close(assign_in_chunks(net, inputs, 0.5, rows=5), net.assign(inputs, 0.5))
+    torch.testing.assert_close(assign_in_chunks(net, inputs), net.soft(inputs).detach())
+    assert not assign_in_chunks(net, inputs).requires_grad
+    plain = {"op": CSR.from_graph(a_graph()), "s": torch.rand(24, 1, 3)}
+    for name in ("edges", "gram", "sizes"):  # of the whole graph, unless said otherwise
+        torch.testing.assert_close(getattr(BatchTables(**plain), name), getattr(ClusterTables(**plain), name))

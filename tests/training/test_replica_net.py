@@ -86,7 +86,11 @@ def test_replicas_read_the_features_of_their_scale():
     [
         # 4 rows, 8 entries of A; a sparse multiplication costs 4 dense ones.
         (2, 40, 1, "sparse"),  # 4 (2 t + 8) against 160 t + 32
+        (40, 40, 1, "sparse"),  # as much as
+        (41, 40, 1, "dense"),
         (160, 40, 1, "dense"),
+        (32, 40, 10, "sparse"),  # 4 (32 t + 8) against 160 t
+        (37, 40, 10, "constant"),
         (160, 40, 10, "constant"),  # A~ X is kept where F <= 4 columns
         (160, 40, 9, "dense"),
     ],
