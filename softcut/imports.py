@@ -31,6 +31,10 @@ def importing() -> Iterator[None]:
             yield
     finally:
         if enabled:
+            # What was loaded counts as old at once: the first search through it would take as long as to load scipy.
+            if gc.get_freeze_count() == 0:
+                gc.freeze()
+                gc.unfreeze()
             gc.enable()
 
 
