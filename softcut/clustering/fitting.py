@@ -185,7 +185,9 @@ def _from_networks(graph: Graph, rule: str, task: FitTask) -> Fitted:
     numbers, seen = task.numbers, {}
     if len(numbers) > recipe.last_numbers and prepared.encoded.z.shape[-1] > 0:
         seen = {k: begun(k) for k in numbers}
-        numbers = tuple(sorted(sorted(numbers, key=lambda k: (-seen[k]["score"], k))[: recipe.last_numbers]))
+        best = sorted(numbers, key=lambda k: (-seen[k]["score"], k))[: recipe.last_numbers]
+        enough = recipe.close * seen[best[0]]["score"]
+        numbers = tuple(sorted([*best[:2], *(k for k in best[2:] if seen[k]["score"] >= enough)]))
     k, candidates = choose(numbers, trained, recipe, task.may_be_one, tell, seen)
     networks = train_networks(prepared, k, recipe, seed, tell, task.callback, batches=batches)
     merged = merge(prepared, networks, recipe, seed, tell)

@@ -18,7 +18,6 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 import torch
-from scipy.special import ndtri
 from torch import Tensor
 
 from softcut.tables.kinds import NUMBER, kinds_of_columns
@@ -92,6 +91,8 @@ def looked_at(nodes: int) -> np.ndarray:
 
 def normal_scores(x: np.ndarray) -> np.ndarray:
     """Columns as the normal deviates of their ranks, with mean 0 and variance 1; constant ones are left out."""
+    from scipy.special import ndtri  # takes a while, and few graphs need it
+
     n = len(x)
     scores = np.empty(x.shape)
     for j, column in enumerate(np.asarray(x, dtype=np.float64).T):
