@@ -49,6 +49,7 @@ Candidate = dict[str, float]
 
 _SMALL = 1 << 22  # numbers (nodes x networks x units) of a training
 _FEW_ITERATIONS = 1000
+_CLOSE = 0.95  # share of the highest score from which on more than two numbers of clusters are compared by networks
 
 
 @dataclass(frozen=True)
@@ -186,7 +187,7 @@ def _from_networks(graph: Graph, rule: str, task: FitTask) -> Fitted:
     if len(numbers) > recipe.last_numbers and prepared.encoded.z.shape[-1] > 0:
         seen = {k: begun(k) for k in numbers}
         best = sorted(numbers, key=lambda k: (-seen[k]["score"], k))[: recipe.last_numbers]
-        enough = recipe.close * seen[best[0]]["score"]
+        enough = _CLOSE * seen[best[0]]["score"]
         numbers = tuple(sorted([*best[:2], *(k for k in best[2:] if seen[k]["score"] >= enough)]))
     k, candidates = choose(numbers, trained, recipe, task.may_be_one, tell, seen)
     networks = train_networks(prepared, k, recipe, seed, tell, task.callback, batches=batches)

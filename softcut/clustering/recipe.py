@@ -23,8 +23,7 @@ _WORDS = {
 _MAY_BE_ZERO = ("hidden", "steps", "start_iterations", "distances")  # other whole numbers are at least 1
 _POSITIVE = ("longest_row", "learning_rate", "temperature", "width")  # other numbers may be 0
 _SHARES = ("edge_starts", "restart")  # at most 1
-# Say how numbers of clusters are compared.
-_SEVERAL = ("auto", "trial_networks", "last_numbers", "close", "supported")
+_SEVERAL = ("auto", "trial_networks", "last_numbers", "supported")  # say how numbers of clusters are compared
 
 
 def _check(recipe: Any) -> None:
@@ -143,7 +142,6 @@ class Recipe:
     # ---- choose the number of clusters, and say what was found (fitting.py, estimator.py)
     auto: tuple[int, ...] = tuple(range(2, 13))  # the numbers that n_clusters="auto" compares
     last_numbers: int = 3  # the best by clusters of the features; then networks are compared
-    close: float = 0.95  # the third of these and those after it need this share of the highest score
     trial_networks: int = 12  # for each of these numbers: two for each distance
     supported: float = 0.5  # a peak of the curve with this share of the highest score is worth a note
     clear: float = 1.5  # from this structure on the verdict is "clear"; docs/images/structure.png shows why

@@ -286,8 +286,8 @@ def test_comparing_trains_a_few_networks_for_each_number(monkeypatch):
 @pytest.mark.parametrize("distances", [Recipe().distances, (2,)])
 def test_networks_would_choose_none_of_the_numbers_that_are_left_out(distances):
     chosen = []
-    for last, close in ((3, 0.95), (11, 0.0)):
-        recipe = Recipe(last_numbers=last, close=close, networks=8, distances=distances)
+    for last in (3, 11):
+        recipe = Recipe(last_numbers=last, networks=8, distances=distances)
         est = sc.GraphClustering("auto", recipe=recipe).fit(PLANTED)
         chosen.append((est.n_clusters_, est.candidates_[est.n_clusters_]))
     assert chosen[0] == chosen[1] and chosen[0][0] == 3
