@@ -131,7 +131,8 @@ class CSRPattern:
     def symmetric(self) -> bool:
         """Whether (i, j) is an entry wherever (j, i) is one."""
         with constants():
-            return self.same_as(self.transpose[0])
+            other = self.transpose[0]
+            return torch.equal(self.rowptr, other.rowptr) and torch.equal(self.col, other.col)
 
     @cached_property
     def pieces(self) -> tuple[Tensor, Tensor, Tensor] | None:
@@ -158,13 +159,6 @@ class CSRPattern:
         """How a GPU kernel shares out the rows."""
         with constants():
             return row_plan(self.rowptr)
-
-    def same_as(self, other: CSRPattern) -> bool:
-        return (
-            self.shape == other.shape
-            and torch.equal(self.rowptr, other.rowptr)
-            and torch.equal(self.col, other.col)
-        )
 
     def to(self, device: torch.device | str) -> CSRPattern:
         return CSRPattern(self.rowptr.to(device), self.col.to(device), self.shape)

@@ -48,6 +48,10 @@ def test_test_graphs_may_have_other_sizes_and_seeds_decide() -> None:
     assert not np.array_equal(near.sizes, other.sizes)
 
 
+def test_what_lies_on_a_limit_is_allowed() -> None:
+    assert len(community_rings(20, 6, (3, 3), links=1, average_degree=2, noise=1)) == 20
+
+
 @pytest.mark.parametrize(
     ("argument", "given"),
     [

@@ -114,7 +114,8 @@ def test_the_html_of_a_graph_shows_what_it_holds_and_escapes_names() -> None:
     assert "<script" not in html and html.count("&lt;script&gt;") == 4
     for said in ("3 nodes", "2 edges", "2 features", "age", "a note about", "62,530"):
         assert said in html
-    assert "features" not in Graph.from_edges([[0], [1]])._repr_html_()
+    assert "features" not in (alone := Graph.from_edges([[0], [1]])._repr_html_())
+    assert "<td>graphs</td>" not in alone
 
 
 def test_the_html_of_a_large_graph_is_short() -> None:
