@@ -66,6 +66,7 @@ def test_upload_run_look_and_download(open_page, address):
     assert {line.split(",")[0] for line in text.splitlines()[1:]} == nodes
     with page.context.expect_page() as opened:
         page.click("text=Whole report")
+    opened.value.get_by_role("heading").first.wait_for()  # a new tab has no title until it has loaded
     assert "people.csv" in opened.value.title()
 
 
