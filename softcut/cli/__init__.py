@@ -17,6 +17,7 @@ __all__ = ["main"]
 def main() -> None:
     """Run a command and exit: 0 when all went well, 2 for bad input (one sentence), 130 after Ctrl-C."""
     _open_streams()
+    gc.set_threshold(100_000)  # what is loaded stays: hardly anything of it is garbage to look for
     try:
         code = _run()
     except KeyboardInterrupt:

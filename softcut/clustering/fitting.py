@@ -49,7 +49,7 @@ Candidate = dict[str, float]
 
 _SMALL = 1 << 22  # numbers (nodes x networks x units) of a training
 _FEW_ITERATIONS = 1000
-_CLOSE = 0.95  # share of the highest score from which on more than two numbers of clusters are compared by networks
+_CLOSE = 0.95  # share of the highest score of clusters of the features from which on numbers are compared by networks
 
 
 @dataclass(frozen=True)
@@ -186,10 +186,11 @@ def _from_networks(graph: Graph, rule: str, task: FitTask) -> Fitted:
     numbers, seen = task.numbers, {}
     if len(numbers) > recipe.last_numbers and prepared.encoded.z.shape[-1] > 0:
         seen = {k: begun(k) for k in numbers}
-        best = sorted(numbers, key=lambda k: (-seen[k]["score"], k))[: recipe.last_numbers]
-        enough = _CLOSE * seen[best[0]]["score"]
-        numbers = tuple(sorted([*best[:2], *(k for k in best[2:] if seen[k]["score"] >= enough)]))
-    k, candidates = choose(numbers, trained, recipe, task.may_be_one, tell, seen)
+        numbers = _promising(seen, recipe.last_numbers)
+    # Networks need not tell what clusters of the features have told: that one number stands out, and has structure.
+    known = len(numbers) == 1 and seen and seen[numbers[0]]["structure"] >= 1
+    judge = seen.__getitem__ if known else trained
+    k, candidates = choose(numbers, judge, recipe, task.may_be_one, tell, seen)
     networks = train_networks(prepared, k, recipe, seed, tell, task.callback, batches=batches)
     merged = merge(prepared, networks, recipe, seed, tell)
     labels = merged.soft.argmax(1)
@@ -230,6 +231,17 @@ def candidate(
     }
 
 
+def _promising(seen: Mapping[int, Candidate], most: int) -> tuple[int, ...]:
+    """Numbers that networks might choose: those of about the highest score, at most `most`, and of most structure.
+
+    The scores of clusters of the features order numbers as those of networks do, except where the clusters agree by
+    chance alone; there the best single clustering tells more.
+    """
+    best = sorted(seen, key=lambda k: (-seen[k]["score"], k))[:most]
+    close = {k for k in best if seen[k]["score"] >= _CLOSE * seen[best[0]]["score"]}
+    return tuple(sorted(close | {max(seen, key=lambda k: (seen[k]["structure"], -k))}))
+
+
 def choose(
     numbers: tuple[int, ...],
     judge: Callable[[int], Candidate],
@@ -243,7 +255,7 @@ def choose(
     If `may_be_one`, the answer is 1 where no number explains more than it costs. `seen` is what spoke for all numbers
     when `numbers` were picked out of them.
     """
-    if len(numbers) == 1:
+    if len(numbers) == 1 and not seen:
         return numbers[0], {}
     candidates = {k: judge(k) for k in numbers}
     k = max(candidates, key=lambda c: (candidates[c]["score"], -c))

@@ -272,10 +272,10 @@ def test_comparing_trains_a_few_networks_for_each_number(monkeypatch):
     told = []
     listener = type("", (), {"__call__": lambda *_: None, "comparing": lambda _, k, of: told.append(k)})()
     est = sc.GraphClustering([2, 3, 5, 8], max_iter=5, recipe=few, callbacks=[listener]).fit(PLANTED)
-    left = {k: each["score"] for k, each in est.candidates_.items() if each["iterations"] == 0}
-    last = sorted({2, 3, 5, 8} - left.keys())
-    assert [each[:2] for each in trained] == [*((k, 3) for k in last), (3, 5)]  # none for the others
-    assert len(left) == 2 and min(left.values()) > 0 and told == [2, 3, 5, 8, *last]
+    # One number stands out among clusters of the features: no networks are trained for the others, nor to compare it.
+    assert [each[:2] for each in trained] == [(3, 5)] and told == [2, 3, 5, 8]
+    assert {each["iterations"] for each in est.candidates_.values()} == {0}
+    assert min(each["score"] for each in est.candidates_.values()) > 0
     trained.clear()
     sc.MinCutClustering([2, 3, 5, 6], n_init=3, max_iter=5).fit(
         PLANTED
@@ -283,14 +283,34 @@ def test_comparing_trains_a_few_networks_for_each_number(monkeypatch):
     assert [each[0] for each in trained[:4]] == [2, 3, 5, 6]
 
 
+def test_numbers_of_about_the_highest_score_and_of_most_structure_are_compared():
+    def promising(scores, structures, most=2):
+        pairs = zip(scores, structures, strict=True)
+        seen = {k: {"score": a, "structure": b} for k, (a, b) in enumerate(pairs, start=2)}
+        return fitting._promising(seen, most)
+
+    assert promising([1.0, 3.0, 2.0], [0.5, 1.5, 1.0]) == (3,)
+    assert promising([1.0, 3.0, 2.0], [1.6, 1.5, 1.0]) == (2, 3)  # most structure in two clusters
+    assert promising([2.85, 3.0, 2.84], [0.5, 1.5, 1.0]) == (2, 3)  # from .95 of the highest score on
+    assert promising([2.9, 3.0, 2.9], [1.0, 1.0, 2.0]) == (2, 3, 4)
+    assert promising([2.9, 3.0, 2.9], [1.0, 1.0, 2.0], most=1) == (3, 4)
+    assert promising([0.0, 0.0, 0.0], [1.0, 1.0, 1.0]) == (2, 3)
+
+
 @pytest.mark.parametrize("distances", [Recipe().distances, (2,)])
 def test_networks_would_choose_none_of_the_numbers_that_are_left_out(distances):
-    chosen = []
-    for last in (3, 11):
+    for last in (2, 11):
         recipe = Recipe(last_numbers=last, networks=8, distances=distances)
-        est = sc.GraphClustering("auto", recipe=recipe).fit(PLANTED)
-        chosen.append((est.n_clusters_, est.candidates_[est.n_clusters_]))
-    assert chosen[0] == chosen[1] and chosen[0][0] == 3
+        assert sc.GraphClustering("auto", recipe=recipe).fit(PLANTED).n_clusters_ == 3
+
+
+def test_clusters_of_features_that_agree_by_chance_do_not_decide_the_number():
+    # Clusters of the features agree most on four; the best single one has two, as the graph has.
+    graph = attributed_communities(1000, 2, edge_signal=0.35, feature_signal=0.35, seed=2)
+    est = sc.GraphClustering("auto").fit(graph)
+    scores = {k: each["score"] for k, each in est.candidates_.items() if each["iterations"] == 0}
+    assert est.n_clusters_ == 2 and max(scores, key=scores.get) > 2
+    assert est.candidates_[2]["iterations"] == Recipe().iterations
 
 
 def test_a_clustering_of_the_features_without_all_clusters_does_not_vote(monkeypatch):
