@@ -24,7 +24,7 @@ _KINDS = {"planted": None, "power_law": (0.57, 0.19, 0.19, 0.05)}
 _BLOCK = 1 << 26
 # Edges drawn at a time, and entries that are sorted at a time while repeated ones are looked for.
 _CHUNK = {"cpu": 1 << 22, "cuda": 1 << 25}
-_SORTED = {"cpu": 1 << 23, "cuda": 1 << 26}
+_SORTED_AT_ONCE = {"cpu": 1 << 23, "cuda": 1 << 26}
 
 
 @dataclass(frozen=True)
@@ -360,7 +360,7 @@ def _place(chunks: Iterable[tuple[Tensor, Tensor]], free: Tensor, col: Tensor) -
 
 def _compact(rowptr: Tensor, col: Tensor, nodes: int) -> Tensor:
     """Sort every row and drop repeated columns, block by block and in place; the new pointer."""
-    limit = _SORTED.get(col.device.type, _SORTED["cpu"])
+    limit = _SORTED_AT_ONCE.get(col.device.type, _SORTED_AT_ONCE["cpu"])
     counts = torch.empty(nodes, dtype=torch.long, device=col.device)
     begin, written = 0, 0
     while begin < nodes:
