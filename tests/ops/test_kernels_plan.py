@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from softcut.errors import ParameterError
-from softcut.ops import kernels
+from softcut.ops import batching, kernels
+from softcut.ops.batching import ragged_on_kernels, replicas_on_kernels
 from softcut.ops.kernels import takes, use
 from softcut.ops.kernels.plan import Tiles, choose, measured_choices, row_plan, table
 
@@ -101,6 +102,20 @@ def test_who_takes_a_product(monkeypatch):
         use("fast"),
     ):
         pass
+
+
+def test_what_a_product_costs_decides(monkeypatch):
+    asked = []
+    monkeypatch.setattr(batching, "takes", lambda s, *cost: asked.append(cost) or True)
+    # The multiplications of A'B, or of A with a matrix per graph or replica, are the entries times K.
+    for b in (torch.rand(5, 3), torch.rand(1, 2, 3)):
+        assert ragged_on_kernels(torch.rand(5, 2), b) and asked.pop() == (15, kernels.FEWEST)
+    for b in (torch.rand(5, 4, 3), torch.rand(1, 4, 2, 3)):
+        assert replicas_on_kernels(torch.rand(5, 4, 2), b) and asked.pop() == (60, kernels.FEWEST_SMALL)
+    assert not ragged_on_kernels(torch.rand(5, 4, 2), torch.rand(5, 4, 3))
+    assert not replicas_on_kernels(torch.rand(5, 2), torch.rand(5, 3))
+    monkeypatch.setattr(torch.compiler, "is_compiling", lambda: True)  # sizes may not be known
+    assert not ragged_on_kernels(torch.rand(5, 2), torch.rand(5, 3)) and not asked
 
 
 def test_importing_does_not_need_triton(monkeypatch):

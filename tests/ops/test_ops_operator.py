@@ -101,10 +101,11 @@ def test_gradcheck_of_normalisation_by_learned_weights():
 
 @pytest.mark.parametrize("kind", [Operator, Layout])
 def test_a_kind_that_lacks_a_product_cannot_be_made(kind):
-    needed = {
-        Operator: {"matmul", "degree", "to_dense", "to", "num_rows"},
-        Layout: {"total", "peak", "spread", "gram", "matmul"},
+    needed, properties = {
+        Operator: ({"matmul", "degree", "to_dense", "to", "num_rows"}, {"degree", "num_rows"}),
+        Layout: ({"total", "peak", "occupied", "spread", "gram", "matmul"}, {"occupied"}),
     }[kind]
+    assert {name for name in needed if isinstance(vars(kind)[name], property)} == properties
     for name in needed:
         own = type("Own", (kind,), dict.fromkeys(needed - {name}))
         with pytest.raises(TypeError, match=rf"abstract method '?{name}\b"):

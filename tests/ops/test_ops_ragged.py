@@ -62,6 +62,13 @@ def test_the_four_operations_graph_by_graph(sizes, replicas):
             assert gradgradcheck(function, inputs, fast_mode=True)
 
 
+def test_a_batch_of_no_graphs():
+    layout, rows = segments(()), torch.zeros(0, 2)
+    assert (layout.num_graphs, layout.single) == (0, False)
+    assert layout.total(rows).shape == (0, 2) and layout.gram(rows, rows).shape == (0, 2, 2)
+    assert layout.matmul(rows, torch.zeros(0, 2, 3)).shape == (0, 3)
+
+
 @pytest.mark.parametrize(
     ("sizes", "k", "rows"),
     [
