@@ -2,6 +2,7 @@
 
 import json
 import shlex
+import time
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -17,7 +18,7 @@ from softcut import Graph
 from softcut.baselines import BASELINES, dmon_replicas
 from softcut.clustering import PAPER, GraphClustering, Recipe
 from softcut.clustering.consensus import Refiner
-from softcut.clustering.kmeans import kmeans, squared_distances
+from softcut.clustering.kmeans import kmeans, kmeans_restarts, squared_distances
 from softcut.clustering.prepare import prepare
 from softcut.datasets import attributed_communities
 from softcut.metrics import evidence as evidence_of
@@ -65,8 +66,10 @@ def test_cells_have_the_agreed_form(small, tmp_path):
 
 
 def test_ten_seeds_at_once_on_a_cpu(small, graph, tmp_path):
-    said = []
+    said, began = [], time.perf_counter()
     citation.run(tmp_path, ["cora"], ["mincut", "kmeans"], runs=11, max_iter=3, tell=said.append)
+    seconds = [run["seconds"] for run in read(tmp_path / "table1_3_iterations_runs.json")]
+    assert min(seconds) > 0 and sum(seconds) < time.perf_counter() - began  # each has its share
     assert said[2:] == ["cora: kmeans, 10 runs, 1 to go", "cora: kmeans, 1 runs, 0 to go"]
     s = citation.paper_replicas(graph, 3, replica_seeds(0, 11), max_iter=3)[0].argmax(-1).T.numpy()
     runs = [run for run in read(tmp_path / "table1_3_iterations_runs.json") if run["method"] == "mincut"]
@@ -121,6 +124,8 @@ def test_the_picture_shows_the_seed_with_the_lowest_loss_at_the_end(tmp_path, mo
     shown, losses = [], SimpleNamespace(cut=np.array([[0, 1], [2, 1]]), ortho=np.array([[0, 1], [1, 1]]))
 
     def trained(graph, k, seeds, **options):
+        assert (options["max_iter"], options["learning_rate"], len(seeds)) == (5000, 5e-3, 2)
+        assert (options["x"].min(0) == 0).all() and options["x"].max() == 1
         s = one_hot(torch.arange(150) % k)
         return torch.stack([s, s.roll(1, 0)], 1), None, losses
 
@@ -129,6 +134,13 @@ def test_the_picture_shows_the_seed_with_the_lowest_loss_at_the_end(tmp_path, mo
     monkeypatch.setattr(synthetic, "draw_partition", lambda ax, graph, labels, *rest: shown.append(labels[0]))
     synthetic.run(tmp_path, runs=2)
     assert [shown[i] for i in (1, 2, 4, 5)] == [5, 5, 4, 4]
+    assert (tmp_path / "synthetic.png").exists() and (tmp_path / "synthetic.json").exists()
+    rows = read(tmp_path / "synthetic.json")
+    made = synthetic.table(rows)
+    assert (made.columns[:3], made.heads) == (["graph", "method", "nmi"], 2)
+    assert made.rows[2][:2] == ["community", "MinCutPool"] and len(made.rows[2]) == len(made.columns) == 8
+    assert made.rows[3][2].text == made.rows[3][3].text == "-"  # a grid has no classes
+    assert all(row["seconds"] == round(row["seconds"], 2) for row in rows)
 
 
 def test_without_features_only_nodes_with_edges_are_scored(tmp_path, monkeypatch, graph):
@@ -268,9 +280,31 @@ def test_recorded_cells_are_those_of_the_recorded_runs(table):
 def test_the_pool_and_its_scores_are_those_of_the_metrics(tmp_path, monkeypatch):
     graph = attributed_communities(80, 3, n_features=30, edge_signal=0.8, feature_signal=0.5, seed=0)
     monkeypatch.setattr(evidence, "load", lambda name, **options: graph)
-    (row,) = evidence.run(tmp_path, ["cora"])
+    trained, train = [], evidence.train
+    with monkeypatch.context() as patch:
+        patch.setattr(
+            evidence, "train", lambda *given, **more: trained.append((*given, more)) or train(*given, **more)
+        )
+        (row,) = evidence.run(tmp_path, ["cora"])
     _, labels = evidence.pool(graph, 3, 0, torch.device("cpu"))
     assert list(row["pool"]) == list(labels)
+    # K-means of every distance, by hand; networks start there, or at random, and keep most of the sizes.
+    recipe = Recipe(objective="mincut", iterations=200, learning_rate=0.01, start_iterations=40)
+    encoded = prepare(graph, recipe, torch.device("cpu"), [].append).encoded
+    starts = [kmeans_restarts(z, 3, 1, max_iter=30, random_state=0)[0][0] for z in encoded.z]
+    for hops, start in zip((0, 1, 2, 4, 8, 16), starts, strict=True):
+        assert torch.equal(labels[f"k-means, {hops} hops"], start)
+        soft = one_hot(start, 3).float()
+        refined = Refiner.fit(encoded.x, start, 3).apply(encoded.x, soft, encoded.op).argmax(1)
+        assert torch.equal(labels[f"k-means, {hops} hops, refined"], refined)
+    assert torch.equal(
+        labels["k-means, all distances"], kmeans(encoded.rows.flatten(1), 3, random_state=0).labels
+    )
+    assert [settings == recipe.training(torch.device("cpu")) for *_, settings, _ in trained] == [True, True]
+    (*_, begun), (*_, free) = trained
+    assert torch.equal(begun["start"], torch.stack(starts)) and free == {"start": None, "sizes": None}
+    sizes = torch.stack([start.bincount(minlength=3) for start in starts]).clamp(min=recipe.least * 80 / 3)
+    torch.testing.assert_close(begun["sizes"], sizes.float())
     for name, c in labels.items():
         assert row["pool"][name]["nmi"] == pytest.approx(nmi(graph.y, c.numpy()), abs=6e-5)
         if len(c.unique()) == 3:  # with fewer the metric counts fewer clusters
@@ -284,6 +318,16 @@ def test_the_pool_and_its_scores_are_those_of_the_metrics(tmp_path, monkeypatch)
         assert row["rank_correlation"][name] == pytest.approx(expected, abs=0.01)
     assert {key: row[key] for key in origin()} == origin()
     assert set(row["rank_correlation"]) == set(evidence.SCORES)
+    numbers = [value for entry in row["pool"].values() for value in entry.values()]
+    numbers += [row[name] for name in ("nmi_of_most_evidence", "best_nmi", "mean_nmi")]
+    assert numbers == [round(value, 4) for value in numbers]
+    ranks = list(row["rank_correlation"].values())
+    assert ranks == [round(value, 3) for value in ranks] and row["seconds"] == round(row["seconds"], 2)
+    shown = evidence.table([row, {**row, "best_nmi": row["best_nmi"] - 0.1}])
+    means = [f"{value:.2f}" for value in ranks]
+    (line,) = shown.rows
+    assert (shown.columns[0], line[0], [cell.text for cell in line[1:7]]) == ("data", "cora", means)
+    assert [cell.text for cell in line[7:]] == [f"{best['nmi']:.3f}", f"{row['best_nmi'] - 0.05:.3f}"]
     assert row["rank_correlation"]["evidence"] > 0.5  # both edges and words show the classes
 
 
