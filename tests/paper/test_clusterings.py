@@ -139,7 +139,9 @@ def test_the_picture_shows_the_seed_with_the_lowest_loss_at_the_end(tmp_path, mo
     made = synthetic.table(rows)
     assert (made.columns[:3], made.heads) == (["graph", "method", "nmi"], 2)
     assert made.rows[2][:2] == ["community", "MinCutPool"] and len(made.rows[2]) == len(made.columns) == 8
-    assert made.rows[3][2].text == made.rows[3][3].text == "-"  # a grid has no classes
+    assert (
+        made.rows[3][2].text == made.rows[3][3].text == "-" != made.rows[3][4].text
+    )  # a grid has no classes
     assert all(row["seconds"] == round(row["seconds"], 2) for row in rows)
 
 
