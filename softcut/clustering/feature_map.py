@@ -265,7 +265,8 @@ class FeatureMap:
 
     def _standardised(self, x: Features, at: np.ndarray) -> np.ndarray:
         """Columns of numbers and categories, centred and scaled; numbers clipped."""
-        assert self.offset is not None and self.weight is not None
+        assert self.offset is not None
+        assert self.weight is not None
         rows = (_dense(x[:, at]) - self.offset[at]) * self.weight[at]
         np.clip(rows, -LIMIT, LIMIT, out=rows)
         # A few columns are positions or measurements: their rows keep their length. Rows of many are scaled to 1.
