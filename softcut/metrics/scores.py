@@ -161,7 +161,7 @@ def _graph_scores(graph: GraphLike, labels: ArrayLike, resolution: float = 1.0) 
     same = np.where(rows == numbers[adjacency.indices], adjacency.data, 0)
     used = int(numbers.max(initial=-1)) + 1
     volume, inside = (np.bincount(rows, w, used).astype(np.float64) for w in (adjacency.data, same))
-    total, cut = volume.sum(), np.maximum(volume - inside, 0.0)
+    total, cut = volume.sum(), volume - inside
 
     def cut_over(side: NDArray[np.float64]) -> NDArray[np.float64]:
         return np.divide(cut, side, out=np.zeros_like(cut), where=side > 0)

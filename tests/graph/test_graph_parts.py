@@ -2,6 +2,7 @@
 
 import dataclasses
 import pickle
+import re
 from typing import Any
 
 import numpy as np
@@ -116,6 +117,32 @@ def test_the_html_of_a_graph_shows_what_it_holds_and_escapes_names() -> None:
         assert said in html
     assert "features" not in (alone := Graph.from_edges([[0], [1]])._repr_html_())
     assert "<td>graphs</td>" not in alone
+    assert "<td>graphs</td><td>2</td>" in Graph.batch([g, g])._repr_html_()
+
+
+def cells(html: str) -> list[list[str]]:
+    """The cells of every row of the tables in a piece of HTML."""
+    return [re.findall("<t[dh]>(.*?)</t[dh]>", row) for row in re.findall("<tr>(.*?)</tr>", html)]
+
+
+def test_the_html_of_a_graph_cell_by_cell() -> None:
+    x = np.arange(49.0).reshape(7, 7)
+    x[0, :6] = [999.6, 1000, -1234.5, 1e12, 2.0**37, 0.123456]
+    edges = [[0, 0, 1, 2], [1, 2, 2, 3]]
+    g = Graph.from_edges(edges, x=x, y=[0, 1, 1, 1, 1, 1, 1], edge_weight=[1, 2, 3, 4], num_nodes=7)
+    html = g._repr_html_()
+    told = [["", "value"], ["nodes", "7"], ["edges", "4, weighted"], ["neighbours of a node, mean", "1.1"]]
+    told += [["nodes without edges", "3"], ["features", "7"], ["labels", "2"]]
+    titles = ["node", "neighbours", *(f"feature {j}" for j in range(6))]
+    first = ["0", "2", "999.6", "1,000", "-1,234", "1e+12", "137,438,953,472", "0.1235"]
+    others = [
+        [str(i), str(n), *(str(7 * i + j) for j in range(6))] for i, n in ((1, 2), (2, 3), (3, 1), (4, 0))
+    ]
+    assert cells(html) == [*told, titles, first, *others]
+    assert "<caption>The first 5 nodes and 6 of 7 features</caption>" in html and "<details>" not in html
+    small = Graph.from_edges([[0, 1, 2, 3], [1, 2, 3, 4]], x=np.ones((5, 6)))._repr_html_()
+    assert "<caption>The nodes</caption>" in small and "nodes without edges" not in small
+    assert len(cells(small)) == 5 + 1 + 5
 
 
 def test_the_html_of_a_large_graph_is_short() -> None:

@@ -112,6 +112,12 @@ def test_a_kind_that_lacks_a_product_cannot_be_made(kind):
             own()
 
 
+def test_a_part_of_weight_0_says_nothing():
+    one = CSR.from_edge_index(PATH)
+    both = Sum([one, CSR.from_edge_index(torch.tensor([[0, 2], [2, 0]]))], [1.0, 0.0])
+    torch.testing.assert_close(both.normalise().to_dense(), one.normalise().to_dense().double())
+
+
 # Caches.
 
 

@@ -416,7 +416,9 @@ def test_a_later_column_that_counts_ten_nodes_in_another_order_is_asked_about(no
     table, known = InputTable("x", columns), [str(i + start) for i in range(nodes)]
     if refused:
         with pytest.raises(
-            GraphError, match="column 'rank': the values are the ids of the nodes in another order"
+            GraphError,
+            match=r"column 'rank': the values are the ids of the nodes in another order.*pass ids='rank' to join "
+            "rows by them, or ids=False if row i",
         ):
             feature_table(table, FeatureOptions(), known)
     else:
