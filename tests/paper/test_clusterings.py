@@ -1,5 +1,6 @@
 """Table 1, the table of quality, evidence beside NMI: resuming, settings, cells; the figure of synthetic graphs."""
 
+import inspect
 import json
 import shlex
 import time
@@ -24,6 +25,7 @@ from softcut.datasets import attributed_communities
 from softcut.metrics import evidence as evidence_of
 from softcut.metrics import modularity, nmi, normalised_cut
 from softcut.paper import citation, evidence, quality, synthetic
+from softcut.paper.citation import curves as curves_of
 from softcut.paper.runs import Records, cells, read_cells
 from softcut.provenance import origin
 from softcut.training import replica_seeds
@@ -101,6 +103,26 @@ def test_curves(small, graph, tmp_path, monkeypatch):
     bands = [axis.collections[0].get_datalim(axis.transData).extents for axis in drawn[0].axes[:2]]
     np.testing.assert_allclose(bands, [[2, 2, 83, 85]] * 2)
     assert [axis.get_ylim() for axis in drawn[0].axes[2:]] == [(0, 0.6)] * 2
+
+
+@pytest.mark.parametrize(
+    ("words", "drawn"),
+    [("", 1), ("--dataset pubmed cora", 1), ("--dataset pubmed", 0), ("--no-curves", 0), ("--max-iter 3", 0)],
+)
+def test_curves_are_drawn_of_whole_trainings_on_cora(words, drawn, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(citation, "run", lambda *given: [])
+    monkeypatch.setattr(citation, "cell_table", lambda made, title: title)
+    monkeypatch.setattr(citation, "curves", lambda out, device: f"{out}/curves")
+    citation.main([*words.split(), "--device", "cpu", "--out", str(tmp_path)])
+    assert capsys.readouterr().out.count(f"Curves: {tmp_path}/curves") == drawn
+
+
+def test_recorded_curves_are_those_of_the_default_settings():
+    defaults = {name: p.default for name, p in inspect.signature(curves_of).parameters.items()}
+    recorded = read(RESULTS / f"curves_{defaults['dataset']}.json")
+    for method in ("diffpool", "mincut"):
+        last = recorded[method][-1]
+        assert (last["iteration"], len(last["nmi"])) == (defaults["max_iter"], defaults["runs"])
 
 
 def test_quality_and_synthetic(small, tmp_path):
