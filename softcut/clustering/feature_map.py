@@ -202,7 +202,7 @@ class FeatureMap:
             return raw
         say = raw._say(x, adjacency)
         v, s = raw._directions(x, d, say, device)
-        deviation = s / max(1, n) ** 0.5
+        deviation = s / n**0.5
         keep = deviation > 1e-6 * deviation.max(initial=0)
         matrix = v[:, keep] / np.sqrt(deviation[keep])
         matrix = matrix if say is None else matrix * say[:, None]

@@ -289,7 +289,7 @@ class RandomEdges:
         width = 1.0
         if self.corners is not None:
             a, b, c, _ = self.corners
-            for _ in range(max(1, math.ceil(math.log2(max(2, int(self.bounds.diff().max())))))):
+            for _ in range(math.ceil(math.log2(max(2, int(self.bounds.diff().max()))))):
                 width /= 2
                 quarter = uniform()
                 lower = quarter >= a + b  # the last two quarters

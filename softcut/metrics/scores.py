@@ -159,7 +159,7 @@ def _graph_scores(graph: GraphLike, labels: ArrayLike, resolution: float = 1.0) 
     adjacency, numbers = _adjacency_and_codes(graph, labels)
     rows = np.repeat(numbers, np.diff(adjacency.indptr))
     same = np.where(rows == numbers[adjacency.indices], adjacency.data, 0)
-    used = int(numbers.max(initial=-1)) + 1
+    used = len(np.bincount(numbers))
     volume, inside = (np.bincount(rows, w, used).astype(np.float64) for w in (adjacency.data, same))
     total, cut = volume.sum(), volume - inside
 

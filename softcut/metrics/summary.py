@@ -219,7 +219,7 @@ def summarise(
             f"labels must hold one label per node ({graph.num_nodes}), got {labels.shape}.", argument="labels"
         )
     labels = labels.astype(np.int64)
-    k = max(int(labels.max(initial=-1)) + 1, 0 if soft is None else soft.shape[1])
+    k = max(int(labels.max()) + 1, 0 if soft is None else soft.shape[1])
     chances = np.asarray(labels[:, None] == np.arange(k) if soft is None else soft, dtype=np.float64)
     placed = labels >= 0
     nodes = np.flatnonzero(placed)

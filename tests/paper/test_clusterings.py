@@ -91,6 +91,9 @@ def test_curves(small, graph, tmp_path, monkeypatch):
     drawn = []
     monkeypatch.setattr(citation, "_TRAINED", {"diffpool": trained, "mincut": trained})
     monkeypatch.setattr(citation, "save_figure", lambda fig, path: drawn.append(fig) or path)
+    citation.curves(tmp_path, runs=2, max_iter=3)
+    assert [row["iteration"] for row in read(tmp_path / "curves_cora.json")["mincut"]] == [1, 2, 3]
+    drawn.clear()
     path = citation.curves(tmp_path, runs=2, max_iter=83)
     curves = read(tmp_path / "curves_cora.json")
     assert [row["iteration"] for row in curves["mincut"]] == [*range(2, 83, 2), 83]
