@@ -48,7 +48,7 @@ def _as_labels(values: ArrayLike, name: str) -> NDArray[Any]:
         if are_whole(array).all():
             array = array.astype(np.int64)
     if array.dtype.kind in "Oc" or (array.dtype.kind in "US" and not hasattr(values, "dtype")):
-        _check_kinds(array if array.dtype.kind == "O" else values, name)
+        _check_kinds(values, name)
     return array
 
 

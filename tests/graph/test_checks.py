@@ -213,4 +213,5 @@ def test_columns_that_float32_cannot_hold(kind):
         warnings.simplefilter("error")
         checks.check_features(kind(x * [1e-30, 1e30, 1] + [0, 0, 1e3]), 20)
         checks.check_features(kind(0.1 + 0 * x + 1e-17), 20)  # constant, but for rounding
+        checks.check_features(kind((x + 1e7).astype(np.float32)), 20)  # as it came
         checks.check_features(kind(np.where(x > 0, 1e-60, x)), 20)  # small beside others

@@ -142,6 +142,16 @@ def test_operators_are_kept_as_long_as_their_tensors_live():
     assert all(each() is None for each in kept)
 
 
+def test_a_change_in_place_of_a_dense_adjacency_is_seen():
+    adj = torch.ones(1, 3, 3) - torch.eye(3)
+    op = Dense(adj)
+    for weight in (1.0, 5.0):
+        adj[0, 0, 1] = adj[0, 1, 0] = weight
+        assert op.degree.tolist() == adj.sum(-1).tolist() and op.degree is op.degree
+        torch.testing.assert_close(op.normalise().to_dense(), plain_normalise(adj))
+    assert op.version == adj._version
+
+
 @pytest.mark.parametrize("evaluation", [torch.no_grad, torch.inference_mode])
 def test_what_an_evaluation_leaves_behind_can_be_trained_on(evaluation):
     sample = make_sample((3, 4), seed=5, weighted=True)

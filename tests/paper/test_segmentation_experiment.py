@@ -132,6 +132,12 @@ def test_the_paired_test_is_wilcoxons():
     assert segmentation._against(one, other, "kmeans") == {"gain": None, "p": None}
 
 
+def test_a_star_stands_where_p_is_below_5_percent():
+    cell = {"method": "kmeans", "metric": "covering_ods", "mean": 0.5, "n": 9, "gain": 0.0}
+    for p, shown in ((0.049, ".500* / -"), (0.05, ".500 / -"), (None, ".500 / -")):
+        assert segmentation.table([{**cell, "p": p}]).rows[0][2].text == shown
+
+
 def test_every_method_divides_the_same_regions():
     parts = OverSegmented(noisy(0))
     for method in ("mincut", "spectral", "kmeans"):
