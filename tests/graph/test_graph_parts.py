@@ -54,6 +54,23 @@ def test_batch_and_split_are_inverse(seeds: list[int], sparse: bool) -> None:
     assert f"{nested.num_graphs} graphs" in repr(nested)
 
 
+def test_weights_in_units_of_their_mean() -> None:
+    edges, weights = [[0, 0, 1], [1, 2, 2]], np.array([1.0, 2.0, 4.5])
+    heavy, plain = Graph.from_edges(edges, edge_weight=weights), Graph.from_edges(edges)
+    assert plain.in_mean_weights() is plain
+    both = Graph.batch([heavy, plain, Graph.from_edges([], num_nodes=2)]).in_mean_weights()
+    first, second, third = both.split()
+    expected = heavy.adjacency.toarray() / weights.mean()
+    np.testing.assert_allclose(first.adjacency.toarray(), expected, rtol=2.0**-29)
+    assert not second.weighted and third.num_edges == 0
+    # The same graph in another unit gives the same numbers, of 30 bits.
+    for unit in (1e-30, 3.7, 1e30):
+        other = Graph.from_edges(edges, edge_weight=unit * weights).in_mean_weights()
+        np.testing.assert_array_equal(other.adjacency.data, heavy.in_mean_weights().adjacency.data)
+    digits = np.frexp(first.adjacency.data)[0]
+    assert (digits * 2.0**30 % 1 == 0).all() and (digits * 2.0**28 % 1 != 0).any()
+
+
 def test_batch_drops_what_not_all_have() -> None:
     a = Graph.from_edges([[0], [1]], y=[0, 1], node_names=["a", "b"])
     b = Graph.from_edges([[0], [1]])

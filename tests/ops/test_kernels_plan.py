@@ -112,6 +112,7 @@ def test_what_a_product_costs_decides(monkeypatch):
         assert ragged_on_kernels(torch.rand(5, 2), b) and asked.pop() == (15, kernels.FEWEST)
     for b in (torch.rand(5, 4, 3), torch.rand(1, 4, 2, 3)):
         assert replicas_on_kernels(torch.rand(5, 4, 2), b) and asked.pop() == (60, kernels.FEWEST_SMALL)
+    assert ragged_on_kernels(torch.rand(1, 1), torch.rand(1, 1)) and asked.pop() == (1, kernels.FEWEST)
     assert not ragged_on_kernels(torch.rand(5, 4, 2), torch.rand(5, 4, 3))
     assert not replicas_on_kernels(torch.rand(5, 2), torch.rand(5, 3))
     monkeypatch.setattr(torch.compiler, "is_compiling", lambda: True)  # sizes may not be known
