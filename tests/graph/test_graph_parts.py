@@ -6,6 +6,7 @@ import re
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.sparse as sp
 from helpers.graph_checks import check_invariants
@@ -52,6 +53,16 @@ def test_batch_and_split_are_inverse(seeds: list[int], sparse: bool) -> None:
     assert nested.num_graphs == len(graphs) + 1
     check_invariants(nested)
     assert f"{nested.num_graphs} graphs" in repr(nested)
+
+
+def test_a_schema_is_that_of_all_graphs_and_of_as_many_columns() -> None:
+    g = Graph.from_edges([[0], [1]], x=pd.DataFrame({"a": [1.5, 2.5], "b": [0.5, 7.5]}))
+    assert g.schema is not None and Graph.batch([g, g]).schema == g.schema
+    assert Graph.batch([g, g.with_features(np.ones((2, 2)))]).schema is None
+    assert g.with_features(np.ones((2, 2)), schema=g.schema).schema == g.schema
+    for x in (np.ones((2, 1)), np.ones((2, 3)), None):
+        with pytest.raises(GraphError, match="schema is that of other features"):
+            g.with_features(x, schema=g.schema)
 
 
 def test_weights_in_units_of_their_mean() -> None:

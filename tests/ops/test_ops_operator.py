@@ -73,6 +73,11 @@ def test_a_low_precision_product_before_leaves_no_trace(weighted):
     torch.testing.assert_close(op.normalise() @ s, expected, atol=1e-14, rtol=1e-14)
 
 
+def test_an_operator_without_edges_has_the_nodes_it_is_told():
+    none = PATH[:, :0]
+    assert (CSR.from_edge_index(none).num_rows, CSR.from_edge_index(none, num_nodes=2).num_rows) == (0, 2)
+
+
 def test_weights_of_whole_numbers_and_of_half_precision():
     for dtype in (torch.int64, torch.float16, torch.bfloat16):
         op = CSR.from_edge_index(PATH, torch.tensor([2, 2, 3, 3], dtype=dtype))
