@@ -80,6 +80,8 @@ def test_a_labelled_matrix_is_aligned_by_label() -> None:
     for g in (Graph.from_any(pl.DataFrame(labelled)), Graph.from_any(pd.DataFrame(labelled))):
         assert g.node_names == names
         np.testing.assert_array_equal(dense(g), PATH)
+    pair = pl.DataFrame({"who": names[:2], "ann": [0.0, 2.0], "bob": [2.0, 0.0]})
+    assert Graph.from_any(pair).node_names == names[:2] and Graph.from_any(pair).adjacency[0, 1] == 2
     with pytest.raises(GraphError, match="same label 'ann'"):
         Graph.from_any(pd.DataFrame(PATH, index=["ann", "ann", "cy"], columns=["ann", "cy", "cy"]))
     with pytest.raises(GraphError, match="different labels"):

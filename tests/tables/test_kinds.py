@@ -74,15 +74,16 @@ def test_columns_are_brought_to_one_scale():
     rng = np.random.default_rng(1)
     wild, category = rng.standard_normal(50), np.eye(3)[rng.integers(3, size=50)]
     wild[:2] = 1e3, -1e3
-    constant = 7.0 + 1e-6 * rng.random(50)  # but for rounding
-    x = beside(wild, constant, category)
-    kinds = np.array([NUMBER, NUMBER, *[CATEGORY] * 3])
+    constant = 7.0 + 1e-5 * rng.random(50)  # but for a millionth
+    close = 7.0 + 1e-4 * rng.random(50)
+    x = beside(wild, constant, close, category)
+    kinds = np.array([NUMBER, NUMBER, NUMBER, *[CATEGORY] * 3])
     low, middle, high = np.quantile(wild, [0.25, 0.5, 0.75])
     drawn_in = np.clip(wild, middle - 6 * (high - low), middle + 6 * (high - low))
     centre, factor = centre_and_scale(x, kinds)
-    np.testing.assert_allclose(centre, [drawn_in.mean(), constant.mean(), *category.mean(0)])
+    np.testing.assert_allclose(centre, [drawn_in.mean(), constant.mean(), close.mean(), *category.mean(0)])
     together = np.sqrt(category.var(0).sum())  # one variance for all values
-    np.testing.assert_allclose(factor, [1 / drawn_in.std(), 0, *[1 / together] * 3])
+    np.testing.assert_allclose(factor, [1 / drawn_in.std(), 0, 1 / close.std(), *[1 / together] * 3])
     rows = scaled_rows(x, kinds)
     assert (rows[0, 0], rows[1, 0], np.abs(rows[2:]).max() < 6) == (6, -6, True)
     np.testing.assert_allclose(rows[2:, 0], (wild[2:] - drawn_in.mean()) / drawn_in.std())
