@@ -202,7 +202,7 @@ class FeatureMap:
             return raw
         say = raw._say(x, adjacency)
         v, s = raw._directions(x, d, say, device)
-        deviation = s / max(1, n) ** 0.5
+        deviation = s / n**0.5
         keep = deviation > 1e-6 * deviation.max(initial=0)
         matrix = v[:, keep] / np.sqrt(deviation[keep])
         matrix = matrix if say is None else matrix * say[:, None]
@@ -265,7 +265,8 @@ class FeatureMap:
 
     def _standardised(self, x: Features, at: np.ndarray) -> np.ndarray:
         """Columns of numbers and categories, centred and scaled; numbers clipped."""
-        assert self.offset is not None and self.weight is not None
+        assert self.offset is not None
+        assert self.weight is not None
         rows = (_dense(x[:, at]) - self.offset[at]) * self.weight[at]
         np.clip(rows, -LIMIT, LIMIT, out=rows)
         # A few columns are positions or measurements: their rows keep their length. Rows of many are scaled to 1.

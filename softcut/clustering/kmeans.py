@@ -7,9 +7,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-_TABLE = (
-    1 << 25
-)  # numbers in a table of restarts, clusters and points; more restarts are done one table after another
+# Numbers in a table of restarts, clusters and points; more restarts are done one table after another.
+_NUMBERS_AT_ONCE = 1 << 25
 _TRIAL = 10  # iterations after which the best starts are chosen
 
 
@@ -91,8 +90,8 @@ def kmeans_restarts(
         moved = (new != labels[active]).any(1)
         labels[active] = new
         # A centre that lost all its points stays where it is.
-        updated = sums / counts.clamp(min=1).unsqueeze(-1)
-        updated = torch.where(counts.unsqueeze(-1) > 0, updated, part)
+        size = counts.unsqueeze(-1)
+        updated = torch.where(size > 0, sums / size, part)
         if least > 0 and iteration < max_iter // 2:
             draw = torch.rand(restarts, k, generator=generator, dtype=torch.float64).to(x.device)[active]
             small = counts < least
@@ -107,7 +106,7 @@ def kmeans_restarts(
 
 def _at_once(x: Tensor, k: int) -> int:
     """Restarts whose distances to all points are held at a time."""
-    return max(1, _TABLE // (x.shape[0] * k))
+    return max(1, _NUMBERS_AT_ONCE // (x.shape[0] * k))
 
 
 def _step(x: Tensor, centres: Tensor) -> tuple[Tensor, Tensor, Tensor]:

@@ -80,7 +80,7 @@ def pack(estimator: Any) -> tuple[dict[str, Tensor], dict[str, Any]]:
         "candidates_": [[int(k), each] for k, each in estimator.candidates_.items()],
         "replicas_": [asdict(r) for r in estimator.replicas_],
         "feature_names_in_": None if names is None else [str(name) for name in names],
-        "named": estimator.node_names_.dtype == object,
+        "named": estimator.node_names_.dtype.hasobject,
         "schema": None if estimator.schema_ is None else estimator.schema_.to_json(),
         "graph_sizes": None if sizes is None else [int(p) for p in sizes],
         "kind": "placed" if isinstance(model, PlacedModel) else "learned",
@@ -95,7 +95,7 @@ def pack(estimator: Any) -> tuple[dict[str, Tensor], dict[str, Any]]:
     if isinstance(model, PlacedModel):
         return tensors, {**meta, "model": {"names": model.names, "signature": model.signature}}
     encoder, features = model.encoder, model.encoder.features
-    if estimator.node_names_.dtype == object:
+    if estimator.node_names_.dtype.hasobject:
         tensors[_NAMES] = torch.frombuffer(bytearray(_as_bytes(estimator.node_names_)), dtype=torch.uint8)
     meta["model"] = {
         "net": model.net.meta(),

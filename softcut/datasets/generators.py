@@ -24,7 +24,7 @@ _KINDS = {"planted": None, "power_law": (0.57, 0.19, 0.19, 0.05)}
 _BLOCK = 1 << 26
 # Edges drawn at a time, and entries that are sorted at a time while repeated ones are looked for.
 _CHUNK = {"cpu": 1 << 22, "cuda": 1 << 25}
-_SORTED = {"cpu": 1 << 23, "cuda": 1 << 26}
+_SORTED_AT_ONCE = {"cpu": 1 << 23, "cuda": 1 << 26}
 
 
 @dataclass(frozen=True)
@@ -289,7 +289,7 @@ class RandomEdges:
         width = 1.0
         if self.corners is not None:
             a, b, c, _ = self.corners
-            for _ in range(max(1, math.ceil(math.log2(max(2, int(self.bounds.diff().max())))))):
+            for _ in range(math.ceil(math.log2(max(2, int(self.bounds.diff().max()))))):
                 width /= 2
                 quarter = uniform()
                 lower = quarter >= a + b  # the last two quarters
@@ -360,7 +360,7 @@ def _place(chunks: Iterable[tuple[Tensor, Tensor]], free: Tensor, col: Tensor) -
 
 def _compact(rowptr: Tensor, col: Tensor, nodes: int) -> Tensor:
     """Sort every row and drop repeated columns, block by block and in place; the new pointer."""
-    limit = _SORTED.get(col.device.type, _SORTED["cpu"])
+    limit = _SORTED_AT_ONCE.get(col.device.type, _SORTED_AT_ONCE["cpu"])
     counts = torch.empty(nodes, dtype=torch.long, device=col.device)
     begin, written = 0, 0
     while begin < nodes:

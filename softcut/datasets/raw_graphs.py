@@ -49,7 +49,7 @@ class RawGraphs:
         keys = (low.astype(np.int64) * total + high)[low != high]
         if not (keys[1:] > keys[:-1]).all():  # sorting is most of the work, and some files are sorted
             keys = np.unique(keys)
-        low, high = np.divmod(keys, max(total, 1))
+        low, high = np.divmod(keys, total)
         ptr = pointer(num_nodes)
         graph = np.searchsorted(ptr, low, side="right") - 1
         if (high >= ptr[graph + 1]).any():
@@ -117,16 +117,14 @@ def write_packed(path: str | Path, raw: RawGraphs) -> Path:
     for name in _OPTIONAL:
         array = getattr(raw, name)
         if array is not None:
-            arrays[name] = array if array.dtype.kind == "f" else _small(array)
+            arrays[name] = array if name == "coefficients" else _small(array)
     return atomic_write(path, lambda file: np.savez_compressed(file, **arrays))
 
 
 def _small(array: NDArray[Any]) -> NDArray[Any]:
-    low, high = int(array.min(initial=0)), int(array.max(initial=0))
-    for dtype in (np.int8, np.int16, np.int32):
-        if np.iinfo(dtype).min <= low and high <= np.iinfo(dtype).max:
-            return array.astype(dtype)
-    return array.astype(np.int64)
+    """Whole numbers in the smallest type that holds them."""
+    kinds = (array.astype(dtype) for dtype in (np.int8, np.int16, np.int32))
+    return next((small for small in kinds if np.array_equal(small, array)), array)
 
 
 def read_packed(path: Path) -> RawGraphs:

@@ -285,7 +285,7 @@ def _draw_edges(
 
     def pick(low: NDArray[np.float64], high: NDArray[np.float64]) -> NDArray[np.int64]:
         point = low + rng.random(len(low)) * (high - low)
-        return order[np.clip(np.searchsorted(cumulated, point, side="right") - 1, 0, n - 1)]
+        return order[np.minimum(np.searchsorted(cumulated, point, side="right") - 1, n - 1)]
 
     def draw(count: int, inside: bool) -> NDArray[np.int64]:
         first = pick(np.zeros(count), np.full(count, cumulated[-1]))
@@ -299,7 +299,7 @@ def _draw_edges(
         goal = len(keys) + wanted
         for _ in range(40):
             missing = goal - len(keys)
-            if missing <= 0:
+            if not missing:
                 break
             pairs = draw(missing + missing // 5 + 16, inside)
             fresh = pairs[np.sort(np.unique(pairs, return_index=True)[1])]  # in the order of drawing
@@ -319,7 +319,7 @@ def draw_words(
     n, n_features = len(y), ranks_of_class.shape[1]
     zipf = np.cumsum(1.0 / np.arange(1, n_features + 1))
     nodes = np.repeat(np.arange(n), np.maximum(rng.poisson(words_per_node, n), 1))
-    rank = np.searchsorted(zipf, rng.random(len(nodes)) * zipf[-1], side="right").clip(max=n_features - 1)
+    rank = np.searchsorted(zipf, rng.random(len(nodes)) * zipf[-1], side="right")
     from_class = rng.random(len(nodes)) < signal
     words = np.where(from_class, ranks_of_class[y[nodes], rank], rank)
     x = sp.csr_matrix((np.ones(len(nodes), np.float32), (nodes, words)), shape=(n, n_features))

@@ -147,7 +147,7 @@ def _read(
     labels = tables.get("node_labels")
     if labels is not None and labels.shape[1] != 1:
         raise DataError(f"{where}_node_labels.txt must have one label per node, got {labels.shape[1]}.")
-    if edges.shape[1] != 2 or edges.min(initial=1) < 1 or edges.max(initial=1) > nodes:
+    if edges.shape[1] != 2 or (edges < 1).any() or (edges > nodes).any():
         raise DataError(f"{where}_A.txt must hold pairs of node numbers from 1 to {nodes}.")
     y = tables["graph_labels"][:, 0] if "graph_labels" in tables else np.zeros(count, np.int64)
     with reading(f"{where}_A.txt"):

@@ -290,7 +290,7 @@ def check_labels(y: Any, n: int, argument: str = "y") -> np.ndarray | None:
         )
     if array.dtype.kind == "f" and are_whole(array).all():
         array = array.astype(np.int64)
-    if array.dtype.kind not in "iub" or (array.dtype == np.uint64 and array.max(initial=0) >= 2**63):
+    if array.dtype.kind not in "iub" or (array.dtype == np.uint64 and array.max() >= 2**63):
         raise GraphError(
             f"{argument} has dtype {array.dtype}: pass integers "
             f"(np.unique({argument}, return_inverse=True)[1] makes them)."

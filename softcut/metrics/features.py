@@ -70,7 +70,7 @@ def _bins(x: Any) -> sp.csr_array:
     dense = np.asarray(x.toarray() if sp.issparse(x) else x, dtype=np.float64)
     n, f = dense.shape
     limits = np.quantile(dense, np.arange(1, BINS) / BINS, axis=0)
-    place = (dense[None] > limits[:, None]).sum(0) if n else np.zeros((0, f), dtype=int)
+    place = (dense[None] > limits[:, None]).sum(0)
     filled = np.stack([(place == b).any(0) for b in range(BINS)]).all(0)
     varies = np.ones(f, dtype=bool)
     for j in np.flatnonzero(~filled):
@@ -99,7 +99,7 @@ def normal_scores(x: np.ndarray) -> np.ndarray:
         values, place, count = np.unique(column, return_inverse=True, return_counts=True)
         middle = np.cumsum(count) - 0.5 * count
         scores[:, j] = ndtri(middle / n)[place.ravel()] if len(values) > 1 else 0.0
-    scores -= scores.mean(0, keepdims=True)
+    scores -= scores.mean(0)
     spread = scores.std(0)
     return scores[:, spread > 0] / spread[spread > 0]
 

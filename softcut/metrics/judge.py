@@ -203,7 +203,7 @@ class Judge:
         told = labels.new_zeros((), dtype=torch.float64)
         if self.axes is not None:
             table = self.axes_table(labels, k)
-            told = axes_gain(table) * (self.nodes / table[:, -1].sum().clamp(min=1))
+            told = axes_gain(table) * (self.nodes / table[:, -1].sum())
         if self._own_words == 0 and self.axes is not None:
             return told
         own = words[:, : self._own_words]

@@ -48,7 +48,7 @@ def _as_labels(values: ArrayLike, name: str) -> NDArray[Any]:
         if are_whole(array).all():
             array = array.astype(np.int64)
     if array.dtype.kind in "Oc" or (array.dtype.kind in "US" and not hasattr(values, "dtype")):
-        _check_kinds(array if array.dtype.kind == "O" else values, name)
+        _check_kinds(values, name)
     return array
 
 
@@ -159,9 +159,9 @@ def _graph_scores(graph: GraphLike, labels: ArrayLike, resolution: float = 1.0) 
     adjacency, numbers = _adjacency_and_codes(graph, labels)
     rows = np.repeat(numbers, np.diff(adjacency.indptr))
     same = np.where(rows == numbers[adjacency.indices], adjacency.data, 0)
-    used = int(numbers.max(initial=-1)) + 1
+    used = len(np.bincount(numbers))
     volume, inside = (np.bincount(rows, w, used).astype(np.float64) for w in (adjacency.data, same))
-    total, cut = volume.sum(), np.maximum(volume - inside, 0.0)
+    total, cut = volume.sum(), volume - inside
 
     def cut_over(side: NDArray[np.float64]) -> NDArray[np.float64]:
         return np.divide(cut, side, out=np.zeros_like(cut), where=side > 0)

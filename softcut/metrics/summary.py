@@ -219,7 +219,7 @@ def summarise(
             f"labels must hold one label per node ({graph.num_nodes}), got {labels.shape}.", argument="labels"
         )
     labels = labels.astype(np.int64)
-    k = max(int(labels.max(initial=-1)) + 1, 0 if soft is None else soft.shape[1])
+    k = max(int(labels.max()) + 1, 0 if soft is None else soft.shape[1])
     chances = np.asarray(labels[:, None] == np.arange(k) if soft is None else soft, dtype=np.float64)
     placed = labels >= 0
     nodes = np.flatnonzero(placed)
@@ -276,7 +276,7 @@ def _cluster(
         doubtful=tuple(_doubts(c, soft[members], called, typical)),
         bridges=tuple(
             Bridge(int(d), float(flow[c, d]), float(flow[c, d] / volume), called(int(weights[:, d].argmax())))
-            for d in np.argsort(-flow[c], kind="stable")[: _BRIDGES + 1]
+            for d in np.argsort(-flow[c], kind="stable")
             if d != c and flow[c, d] > 0
         )[:_BRIDGES],
     )

@@ -30,7 +30,7 @@ from softcut.tables.kinds import CATEGORY, NUMBER
 
 _MOST = 6  # traits of a cluster
 _NAME = 60  # characters of a feature's name
-_AT_A_TIME = 256  # columns of numbers that are ranked together
+_RANKED_AT_ONCE = 256  # columns of numbers
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,7 @@ def traits_of_clusters(
     known = labels >= 0
     x, labels = (x, labels) if known.all() else (x[np.flatnonzero(known)], labels[known])
     sizes = np.bincount(labels, minlength=k)
-    if k < 2 or (sizes > 0).sum() < 2 or x.shape[1] == 0:
+    if (sizes > 0).sum() < 2 or x.shape[1] == 0:
         return [[] for _ in range(k)]
     all_gains = np.empty(x.shape[1])
     for columns, table, gains_of in _tables(x, kinds, labels, k, np.arange(x.shape[1])):
@@ -150,8 +150,8 @@ def _tables(
     rows = looked_at(len(labels))
     scale = len(labels) / len(rows)  # nodes that one stands for
     seen = torch.from_numpy(labels[rows])
-    for start in range(0, len(numbers), _AT_A_TIME):
-        some = numbers[start : start + _AT_A_TIME]
+    for start in range(0, len(numbers), _RANKED_AT_ONCE):
+        some = numbers[start : start + _RANKED_AT_ONCE]
         values = np.asarray(to_dense(x[rows][:, some]), dtype=np.float64)
         scores, varied = np.zeros(values.shape), values.max(0) > values.min(0)
         scores[:, varied] = normal_scores(values[:, varied])

@@ -115,9 +115,9 @@ class Layout(ABC):
         """Largest of values that are not negative, per graph: [rows, K] to [B, K]; 0 without rows."""
 
     @property
+    @abstractmethod
     def occupied(self) -> Tensor | None:
         """Which graphs have nodes [B]; None: all of them."""
-        return None
 
     def over_all(self, values: Tensor) -> Tensor:
         """What this process has summed over its rows, as the sum over the rows of all processes."""
@@ -254,7 +254,7 @@ class Segments(Layout):
     def cut(self, pieces: Sequence[Tensor], size: int) -> Tensor:
         """Rows of the pieces, side by side, into chunks [n, size, ...], the padding zero."""
         chunks = self.chunks(size)
-        rows = pieces[0] if len(pieces) == 1 else torch.cat(list(pieces), -1)
+        rows = pieces[0] if len(pieces) == 1 else torch.cat(list(pieces), 1)
         out = rows.new_zeros(chunks.owner.numel() * size, *rows.shape[1:])
         return out.index_copy_(0, chunks.place, rows).view(-1, size, *rows.shape[1:])
 

@@ -126,9 +126,9 @@ def lift(s: Tensor, x_pool: Tensor, op: Operator | None = None) -> Tensor:
     graphs = op.num_graphs if op is not None else s.shape[0] if s.dim() == 3 else 1
     rows = s.dim() - 1 if op is None else op.layout.rows
     expected = (graphs, *s.shape[rows:])  # replicas, if there are any, and clusters
-    if x_pool.dim() == 2 and graphs == 1 and len(expected) == 2:
+    if x_pool.dim() == 2 and graphs == 1:
         x_pool = x_pool.unsqueeze(0)
-    if x_pool.dim() != len(expected) + 1 or x_pool.shape[:-1] != expected:
+    if x_pool.shape[:-1] != expected:
         raise GraphError(
             f"x_pool must have the shape {list(expected)} of the pooled graphs and then features, got "
             f"{list(x_pool.shape)}; pass op for a batch of graphs."
@@ -211,6 +211,6 @@ def pooled_products(op: Operator, s: Tensor, x: Tensor) -> PooledProducts:
     if ragged and not ragged_on_kernels(s, x) and not is_wrapped(s) and not is_wrapped(x):
         if takes_fast_path(op):
             return PooledProducts(*_RaggedProducts.apply(op, s, x)[:3])
-        together = layout.gram(s, torch.cat([x, op.product(s), s], -1))
+        together = layout.gram(s, torch.cat([x, op.product(s), s], 1))
         return PooledProducts(*together.split([x.shape[-1], s.shape[-1], s.shape[-1]], -1))
     return PooledProducts(layout.gram(s, x), quadratic_form(op, s), self_gram(layout, s))

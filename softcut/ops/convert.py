@@ -31,7 +31,7 @@ def _check_batch(op: Operator, batch: Tensor | None, mask: Tensor | None) -> Ope
             raise GraphError("mask belongs to a dense adjacency; a sparse operator has no padding.")
         if op.mask is None:
             return Dense(op.data, mask, symmetric=op.symmetric, normalised=op.normalised)
-        if mask.shape != op.mask.shape or not torch.equal(mask.bool(), op.mask):
+        if not torch.equal(mask.bool(), op.mask):
             raise GraphError("mask differs from the mask that adj has already; pass it once.")
     if batch is not None:
         if not isinstance(op.layout, Segments):

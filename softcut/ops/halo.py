@@ -102,7 +102,7 @@ class Exchange:
         """Where returned rows are added: a sparse sum, which adds in a fixed order on every device."""
         with constants():
             numbers = torch.arange(self.send.numel(), device=self.send.device)
-            return CSRPattern.from_coo(self.send, numbers, (self.num_rows, max(1, self.send.numel())))[0]
+            return CSRPattern.from_coo(self.send, numbers, (self.num_rows, self.send.numel()))[0]
 
     def receive(self, s: Tensor) -> Tensor:
         """Rows of the halo [h, C] from the own rows [n, C]."""

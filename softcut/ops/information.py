@@ -43,7 +43,7 @@ def _information(table: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     ratio = _log(table) - _log(rows) - (_log(columns) - _log(total))
     some = above_zero(total)
     share = torch.where(some, 1 / torch.where(some, total, 1.0), 0.0)
-    return (table * ratio).sum((-2, -1)) * share[..., 0, 0], ratio, share
+    return (table * ratio).sum((-2, -1)) * share.view(table.shape[:-2]), ratio, share
 
 
 @signed

@@ -296,7 +296,7 @@ def word_table(op: Operator, s: Tensor, words: Words | Tensor | None) -> tuple[T
         return op.layout.over_all(words.table(s)).unsqueeze(0), words.count
     words = check_tensor(words, "words", "counts of words").to(s.dtype)
     words = words.unsqueeze(0) if isinstance(op, Dense) and words.dim() == 2 else words
-    if words.dim() != op.layout.rows + 1 or words.shape[:-1] != s.shape[: op.layout.rows]:
+    if words.shape[:-1] != s.shape[: op.layout.rows]:
         raise GraphError(
             f"words must have the rows of s, {list(s.shape[: op.layout.rows])}, and then columns; got "
             f"{list(words.shape)}."

@@ -26,7 +26,7 @@ from softcut.ops.kernels.plan import RowPlan, row_plan
 from softcut.ops.numerics import check_tensor, counts_to_ptr, index_type
 
 # A gradient with respect to edge values gathers at most this many numbers at a time.
-_GATHER_LIMIT = 1 << 24
+_GATHERED_AT_ONCE = 1 << 24
 # Entries of a row that one GPU thread sums.
 PIECE = 64
 
@@ -236,7 +236,7 @@ def _bag(s: Tensor, index: Tensor, offsets: Tensor, val: Tensor | None) -> Tenso
     """Sums of (weighted) rows of `s`, in the order of `index`: the same result every time."""
     if index.dtype != offsets.dtype:  # more than 2^31 entries: PyTorch wants one type for both
         index, offsets = index.long(), offsets.long()
-    return torch.embedding_bag(s, index, offsets, False, 0, False, val, True)[0]
+    return torch.embedding_bag(s, index, offsets, per_sample_weights=val, include_last_offset=True)[0]
 
 
 def _csr_product(pattern: CSRPattern, val: Tensor | None, s: Tensor) -> Tensor:
@@ -256,13 +256,12 @@ def _silence() -> None:
     """PyTorch says once that sparse CSR is in beta: the warning is triggered and ignored here."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        zero = torch.zeros(1, dtype=torch.int32)
-        torch.sparse_csr_tensor(torch.zeros(2, dtype=torch.int32), zero[:0], torch.zeros(0), (1, 1))
+        torch.eye(1).to_sparse_csr()
 
 
 def _value_gradient(pattern: CSRPattern, grad: Tensor, s: Tensor) -> Tensor:
     """d/d val_e of <grad, A S> = <grad[row_e], s[col_e]>, in slices so that no E x K tensor exists."""
-    step = max(1, _GATHER_LIMIT // max(1, s.shape[1]))
+    step = max(1, _GATHERED_AT_ONCE // max(1, s.shape[1]))
     parts = [
         (grad[pattern.rows[i : i + step]] * s[pattern.col[i : i + step].long()]).sum(-1)
         for i in range(0, pattern.nnz, step)

@@ -164,7 +164,9 @@ def train_replicas(
     result = Loop(_Autoencoders(models, x, op), loop_settings).run(tell, saved, time_limit)
     if result.interrupted:
         raise KeyboardInterrupt
-    assert result.best_loss is not None and result.best_iteration is not None and result.ran is not None
+    assert result.best_loss is not None
+    assert result.best_iteration is not None
+    assert result.ran is not None
     return Replicas(
         result.best["mse"].tolist(),
         result.best_loss.tolist(),

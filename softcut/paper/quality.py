@@ -94,7 +94,7 @@ def run(
     for name in datasets:
         graph = load(name, root=data)
         # Without features, nothing is known about nodes without edges.
-        known = (np.diff(graph.adjacency.indptr) > 0) | (graph.num_features > 0)
+        known = (np.diff(graph.adjacency.indptr) > 0) | bool(graph.num_features)
         classes = np.where(known, classes_of(graph), -1)
         for method in methods or METHODS:
             if graph.num_features == 0 and method in _NEED_FEATURES:

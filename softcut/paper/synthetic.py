@@ -55,7 +55,7 @@ def run(
             scores = [evaluate(graph.adjacency, each, truth, k) for each in labels]
             row: dict[str, Any] = {"dataset": name, "method": method, "n": len(labels)}
             row["seconds"] = round(seconds, 2)
-            for key in (key for key in _SCORES if key in scores[0]):
+            for key in _SCORES if truth is not None else _SCORES[2:]:  # the first two need classes
                 values = np.array([s[key] for s in scores])
                 row |= {key: round(float(values.mean()), 4), f"{key}_std": round(float(values.std()), 4)}
             rows.append(row)

@@ -208,7 +208,7 @@ def with_degree(graphs: GraphCollection, how: str) -> GraphCollection:
             f"degree must be left as it is for {graphs.name}: its first feature is not the degree.",
             argument="degree",
         )
-    old = int(degree.max(initial=0)) + 1
+    old = int(degree.max()) + 1
     if how == "log":
         logarithm = np.log1p(degree)
         scaled = (logarithm - logarithm.mean()) / (logarithm.std() or 1.0)
@@ -224,7 +224,7 @@ def with_degree(graphs: GraphCollection, how: str) -> GraphCollection:
         if highest < 1:
             raise ParameterError(f"degree must be seen, log or at least 1, not {how}.", argument="degree")
         column = np.minimum(degree, highest)
-    new = int(column.max(initial=0)) + 1
+    new = int(column.max()) + 1
     index = np.column_stack([column, graphs.index[:, 1:] - old + new]).astype(np.int32)
     return replace(graphs, index=index, num_features=graphs.num_features - old + new)
 

@@ -97,7 +97,7 @@ def test_restarts_are_lloyds_algorithm(max_iter, least):
 def test_restarts_that_wait_for_the_next_table_are_the_same(table, monkeypatch):
     x = points()
     wanted = kmeans(x, 5, n_init=7, finalists=2, random_state=1)
-    monkeypatch.setattr(kmeans_module, "_TABLE", table)
+    monkeypatch.setattr(kmeans_module, "_NUMBERS_AT_ONCE", table)
     found = kmeans(x, 5, n_init=7, finalists=2, random_state=1)
     assert torch.equal(found.labels, wanted.labels) and found.inertia == pytest.approx(wanted.inertia)
 

@@ -79,6 +79,7 @@ def test_what_is_held_is_how_alike_neighbours_are():
     made = FeatureMap.fit(graph.x, kinds=np.array([NUMBER, CATEGORY, CATEGORY]), adjacency=graph.adjacency)
     # z'Az / z'Dz is 1 for the number and -1 for the category, less 2 / sqrt(edges) with two edges: nothing is held.
     np.testing.assert_array_equal(made._say(graph.x, graph.adjacency), np.ones(3))
+    np.testing.assert_array_equal(made._say(graph.x, sp.csr_array((4, 4))), np.ones(3))  # nor without edges
     many = sc.Graph.batch([graph] * 50)
     made = FeatureMap.fit(many.x, kinds=made.kinds, adjacency=many.adjacency)
     np.testing.assert_allclose(made._say(many.x, many.adjacency)[0], np.sqrt(1 - 2 / 10), rtol=1e-6)

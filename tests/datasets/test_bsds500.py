@@ -61,6 +61,17 @@ def test_validation_images_are_verified_and_downloaded_where_they_are_missing(tm
     assert asked == ["images/val/1.jpg", "groundTruth/val/1.mat"]
     load_bsds500(root=tmp_path / "data")
     assert len(asked) == 2
+    # A folder that lacks some of them is not taken: the others go to the cache.
+    monkeypatch.setattr(bsds500, "_VALIDATION_NAMES", "1 2")
+    write(tmp_path / "bsds500/val", "2")
+    monkeypatch.setattr(
+        bsds500, "_VALIDATION_CHECKSUM", bsds500._checksum(bsds500._images(tmp_path / "bsds500/val"))
+    )
+    monkeypatch.setenv("SOFTCUT_DATA", str(tmp_path / "data"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    assert [image.image_path.parent for image in load_bsds500()] == [
+        tmp_path / "cache/softcut/bsds500/val/images"
+    ] * 2
 
 
 def test_what_cannot_be_read(tmp_path):

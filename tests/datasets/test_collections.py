@@ -13,7 +13,7 @@ from helpers.refusals import refuses
 
 from softcut.datasets import available_collections, collections, load, load_graphs, pack, tu
 from softcut.datasets.raw_graphs import RawGraphs, _small, read_bench, read_packed, write_packed
-from softcut.datasets.tu import NodeFeatures, read_folder, read_tu_folder
+from softcut.datasets.tu import NodeFeatures, find_files, read_folder, read_targets, read_tu_folder
 from softcut.errors import DataError, ParameterError
 
 
@@ -68,7 +68,13 @@ def test_packed_files_hold_everything(tmp_path: Path) -> None:
     assert again.coefficients is not None
     with np.load(path, allow_pickle=False) as file:
         arrays = dict(file)
-    for change, said in (({"format": 2}, "format 2 is not known"), ({"structure": {}}, "cannot be read")):
+    whole = ("num_nodes", "num_edges", "first", "distance", "y", "node_labels", "attributes")
+    assert {arrays[name].dtype.name for name in whole} == {"int8"}
+    assert arrays["coefficients"].dtype == np.float32
+    for change, said in (
+        *(({"format": number}, f"format {number} is not known") for number in (0, 2)),
+        ({"structure": {}}, "cannot be read"),
+    ):
         np.savez(path, **(arrays | change))
         refuses(DataError, said, read_packed, path)
 
@@ -107,6 +113,21 @@ def test_bench_equals_unpickling(tmp_path: Path) -> None:
     assert np.array_equal(graphs.dense_features(), colours[:, used])
     assert np.array_equal(np.array(graphs.classes, int)[graphs.y], y)
     assert graphs.split.tolist() == [0, 0, 0, 0, 1, 2, 2]
+
+
+@pytest.mark.parametrize(
+    ("change", "rows"), [(name, rows) for name in ("te_class", "te_feat") for rows in (-1, 1)]
+)
+def test_bench_files_of_unequal_parts_are_refused(change: str, rows: int, tmp_path: Path) -> None:
+    write_bench(tmp_path / "b.npz")
+    with np.load(tmp_path / "b.npz", allow_pickle=True) as file:  # our own file
+        arrays = dict(file)
+    if change == "te_class":
+        arrays[change] = np.eye(3)[: 2 + rows]
+    else:
+        arrays[change][0] = np.eye(6)[: len(arrays[change][0]) + rows, :5]  # one colour per node
+    np.savez(tmp_path / "b.npz", **arrays)
+    refuses(DataError, "its parts do not belong together", read_bench, tmp_path / "b.npz")
 
 
 class _Evil:
@@ -190,14 +211,27 @@ def test_compact_files_of_edges(tmp_path: Path) -> None:
     assert raw.structure and raw.collection("a").num_features == 4  # degrees 0 to 2, and the coefficient
 
 
-def test_published_statistics_decide_without_a_checksum(tiny: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(collections.COLLECTIONS, "PROTEINS", tiny_entry(None))
-    assert len(load_graphs("PROTEINS", tiny)) == 3
-    (tiny / "tudataset/PROTEINS/raw/PROTEINS_A.txt").write_text("1, 2\n2, 1\n")
-    refuses(DataError, "were published", load_graphs, "PROTEINS", tiny)
+def test_published_statistics_decide_without_a_checksum(
+    tiny: Path, own_cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    entry = tiny_entry(None)
+    for known in (entry, dataclasses.replace(entry, edges=3.33, edges_per_pair=2)):
+        monkeypatch.setitem(collections.COLLECTIONS, "PROTEINS", known)
+        assert len(load_graphs("PROTEINS", tiny)) == 3
+    assert not own_cache.exists()  # a folder was named: nothing is kept elsewhere
+    for edges in ("1, 2\n", TU_FILES["A"] + "1, 3\n1, 4\n"):  # fewer, and more
+        (tiny / "tudataset/PROTEINS/raw/PROTEINS_A.txt").write_text(edges)
+        refuses(DataError, "were published", load_graphs, "PROTEINS", tiny)
+    none = {"y": np.zeros(0, np.int64), "node_labels": None, "attributes": None}
+    packed = write_packed(
+        tiny / "PROTEINS.npz", RawGraphs.from_edges([], *np.zeros((2, 0), np.int64), **none)
+    )
+    refuses(DataError, rf"{packed} does not hold the published", load_graphs, "PROTEINS", tiny)
 
 
-def test_download_of_a_list_of_graphs(tiny: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_download_of_a_list_of_graphs(
+    tiny: Path, own_cache: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     """The archive of the source has the content of the folder."""
     with zipfile.ZipFile(tmp_path / "PROTEINS.zip", "w", zipfile.ZIP_LZMA) as archive:
         for path in (tiny / "tudataset/PROTEINS/raw").iterdir():
@@ -209,6 +243,10 @@ def test_download_of_a_list_of_graphs(tiny: Path, monkeypatch: pytest.MonkeyPatc
     refuses(DataError, "allow the download", load_graphs, "PROTEINS", tmp_path / "empty", download=False)
     assert len(load_graphs("PROTEINS", tmp_path / "empty")) == 3
     assert (tmp_path / "empty/tudataset/PROTEINS.zip").is_file()
+    assert not own_cache.exists()
+    monkeypatch.setenv("SOFTCUT_DATA", str(tmp_path / "nowhere"))
+    assert len(load_graphs("PROTEINS")) == 3
+    assert [path.name for path in own_cache.rglob("*.*")] == ["PROTEINS.zip"]  # downloads go to the cache
 
 
 def test_names_of_both_kinds() -> None:
@@ -299,27 +337,66 @@ def test_the_features_of_training_graphs_are_used_for_others(folder: Path) -> No
     assert x[0].tolist() == [0, 1, 0, 0.25, 1]
     with pytest.raises(DataError, match="holds the label 9, which no training graph had"):
         read_tu_folder(folder, NodeFeatures([3, 5], [0.0, 0.0], [1.0, 1.0]))
-    with pytest.raises(DataError, match="must have the 1 attributes"):
-        read_tu_folder(folder, NodeFeatures([5, 9], [0.0], [1.0]))
+    with pytest.raises(DataError, match="holds the label 5, which no training graph had"):
+        read_tu_folder(folder, NodeFeatures([7, 9], [0.0, 0.0], [1.0, 1.0]))
+    for count in (1, 3):
+        with pytest.raises(DataError, match=f"must have the {count} attributes"):
+            read_tu_folder(folder, NodeFeatures([5, 9], [0.0] * count, [1.0] * count))
     with pytest.raises(DataError, match="trained without node labels"):
         read_tu_folder(folder, NodeFeatures([], [0.0, 0.0], [1.0, 1.0]))
+    (folder / "OWN_node_labels.txt").unlink()
+    with pytest.raises(DataError, match="is missing, but the model was trained with node labels"):
+        read_tu_folder(folder, known)
+    plain, features = read_tu_folder(folder)
+    assert features == NodeFeatures([], [2.5, 1.0], [np.sqrt(2.0), 1.0]) and plain.num_features == 2
+
+
+def test_graphs_without_edges_and_files_in_a_folder_raw(folder: Path) -> None:
+    write_tu(folder / "raw", "BARE", {"A": "", "graph_indicator": "1\n2\n"})
+    graphs, features = read_tu_folder(folder / "raw")
+    assert (graphs.sizes.tolist(), len(graphs.col), graphs.num_features) == ([1, 1], 0, 0)
+    assert features == NodeFeatures([], [], [])
+    assert find_files(folder) == (folder, "OWN")  # its own files come first
+    (folder / "OWN_A.txt").unlink()
+    assert find_files(folder) == (folder / "raw", "BARE")
+
+
+def test_numbers_to_predict_have_a_line_for_each_graph(folder: Path) -> None:
+    graphs, _ = read_tu_folder(folder)
+    assert read_targets(folder, graphs) is None
+    for text, lines in (("0.5, 1\n", 1), ("0.5, 1\n" * 3, 3)):
+        (folder / "OWN_graph_attributes.txt").write_text(text)
+        refuses(DataError, f"for each of the 2 graphs, got {lines}", read_targets, folder, graphs)
+    (folder / "OWN_graph_attributes.txt").write_text("0.5, 1\n-2, 3\n")
+    assert read_targets(folder, graphs).tolist() == [[0.5, 1.0], [-2.0, 3.0]]
 
 
 @pytest.mark.parametrize(
     ("part", "text", "message"),
     [
-        ("A", "1, 9\n", "node numbers from 1 to 5"),
+        *(
+            ("A", pairs, "node numbers from 1 to 5")
+            for pairs in ("1, 9\n", "6, 1\n", "0, 1\n", "1\n2\n", "1, 2, 3\n")
+        ),
         ("A", "1, 4\n", "joins two graphs"),
         ("A", "1, x\n", "cannot be read as numbers"),
         ("A", "1, 2.5\n", "whole numbers"),
-        ("graph_indicator", "2\n1\n1\n2\n2\n", "in rising order"),
+        *(
+            ("graph_indicator", "\n".join(numbers), "in rising order")
+            for numbers in ("12122", "22233", "00011")
+        ),
         ("graph_indicator", "", "is empty"),
-        ("graph_labels", "1\n", "a line for each of the 2 graphs, got 1"),
+        *(
+            ("graph_labels", "1\n" * lines, f"a line for each of the 2 graphs, got {lines}")
+            for lines in (1, 3)
+        ),
         ("node_labels", "1, 2\n" * 5, "one label per node"),
+        ("node_labels", "0.5\n" * 5, "whole numbers"),
         ("node_attributes", "nan\n" * 5, "not finite"),
         *(
-            (part, "1\n", "a line for each of the 5 nodes, got 1")
+            (part, "1\n" * lines, f"a line for each of the 5 nodes, got {lines}")
             for part in ("node_labels", "node_attributes")
+            for lines in (1, 6)
         ),
         ("node_attributes", "0.5\n" * 5, "hold whole numbers"),  # published ones are
     ],

@@ -24,7 +24,8 @@ def test_one_ring_is_connected_and_two_are_not() -> None:
 
 
 def test_classes_have_the_same_sizes_degrees_and_features() -> None:
-    graphs = community_rings(1000, seed=1)
+    graphs = community_rings(seed=1)
+    assert len(graphs) == 1000
     y = np.repeat(graphs.y, graphs.sizes)
     degrees = [np.bincount(graphs.degree[y == c], minlength=12)[:12] / (y == c).sum() for c in (0, 1)]
     assert np.abs(degrees[0] - degrees[1]).max() < 0.01

@@ -1,5 +1,6 @@
 """Data sets of one graph: restricted reading, packings, checksums, downloads, and equality with PyTorch Geometric."""
 
+import codecs
 import collections
 import dataclasses
 import hashlib
@@ -95,9 +96,10 @@ def test_a_mistyped_root_leaves_nothing_behind(here: Path) -> None:
 def test_cache_respects_xdg(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     assert datasets.cache_dir() == tmp_path / "softcut"
-    monkeypatch.setenv("XDG_CACHE_HOME", "")
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
-    assert datasets.cache_dir() == tmp_path / "home" / ".cache" / "softcut"
+    for unusable in ("", "not/absolute"):
+        monkeypatch.setenv("XDG_CACHE_HOME", unusable)
+        assert datasets.cache_dir() == tmp_path / "home" / ".cache" / "softcut"
     monkeypatch.setenv("SOFTCUT_DATA", str(tmp_path / "data"))
     assert fetching.search_roots() == [tmp_path / "data", tmp_path / "home" / ".cache" / "softcut"]
     assert fetching.search_roots(tmp_path) == [tmp_path]
@@ -155,9 +157,10 @@ def test_local_folder(layout: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
 def test_download_fills_the_cache_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     write_tiny(tmp_path / "server", monkeypatch)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.delenv("SOFTCUT_DATA", raising=False)
+    monkeypatch.setenv("SOFTCUT_DATA", str(tmp_path / "elsewhere"))
     assert datasets.available()[0].path is None
     assert_is_tiny(datasets.load("cora"))
+    assert not (tmp_path / "elsewhere").exists()
     folder = tmp_path / "cache/softcut/planetoid/Cora/raw"
     assert datasets.available()[0].path == folder
     assert sorted(os.listdir(folder)) == sorted(os.listdir(tmp_path / "server"))  # no temporary files
@@ -189,6 +192,7 @@ def test_offline_is_one_sentence(name: str, monkeypatch: pytest.MonkeyPatch, tmp
         datasets.load(name, tmp_path)
     assert "\n" not in str(caught.value)
     assert "SOFTCUT_DATA" not in str(caught.value)  # it would not be looked at beside root
+    assert offline.call_args.kwargs == {"timeout": 30}
     assert list(tmp_path.iterdir()) == []
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setenv("SOFTCUT_DATA", str(tmp_path))
@@ -232,6 +236,12 @@ def test_pickled_code_is_never_run(tmp_path: Path) -> None:
     assert not marker.exists()
 
 
+def a_table_of_arrays() -> np.ndarray:
+    table = np.empty((1, 1), dtype=object)
+    table[0, 0] = np.arange(3)
+    return table
+
+
 def matrix_with_an_index_out_of_range() -> sp.csr_matrix:
     matrix = sp.csr_matrix(np.eye(3, dtype=np.float32))
     matrix.indices[1] = 1000
@@ -246,6 +256,8 @@ def matrix_with_an_index_out_of_range() -> sp.csr_matrix:
         pickle.dumps(np.arange(9))[:-20],
         pickle.dumps(np.array([{}], dtype=object)),
         pickle.dumps(np.array(["text"])),
+        pickle.dumps(a_table_of_arrays()),
+        *(pickle.dumps(_Evil(codecs.encode, "text", name)) for name in ("ascii", "utf-8")),
         pickle.dumps(matrix_with_an_index_out_of_range(), protocol=2),
     ],
 )

@@ -45,7 +45,7 @@ def test_pattern_of_chunks_is_the_merged_symmetric_pattern(
     chunks = [([u for u, _ in part], [v for _, v in part]) for part in pairs]
     tensors = [(torch.tensor(u, dtype=torch.long), torch.tensor(v, dtype=torch.long)) for u, v in chunks]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(generators._SORTED, "cpu", block)
+        patch.setitem(generators._SORTED_AT_ONCE, "cpu", block)
         pattern = pattern_of_chunks(tensors, 7)
     wanted = oracle(chunks, 7)
     assert pattern.rowptr.tolist() == wanted.indptr.tolist()
@@ -113,6 +113,9 @@ def test_attributed_communities(degree: float, features: int, signal: float) -> 
         (planted_graph, PLANTED, True, (1477, "c53ef9f1", 699.5718)),
         (planted_graph, WORDS, False, (1472, "7d9c0c01", 6249)),
         (planted_graph, WORDS, True, (1468, "9c037612", 6184)),
+        (planted_graph, {**WORDS, "words_per_node": 0.5}, True, (1468, "9c037612", 1606)),
+        (planted_graph, {**WORDS, "words_per_node": 200.0}, True, (1468, "9c037612", 43029)),
+        (planted_graph, {**PLANTED, "features": 1001}, True, (1477, "c53ef9f1", 4447.1166)),
         (power_law_graph, PLANTED, False, (1307, "42684cdd", 860.4347)),
         (power_law_graph, {**WORDS, "corners": (0.1, 0.2, 0.3, 0.4)}, True, (1427, "69211357", 6184)),
     ],
@@ -129,6 +132,15 @@ def test_a_seed_gives_the_graph_it_always_gave(make, arguments, blocks, told, mo
     total = (x * (np.arange(x.size).reshape(x.shape) % 7)).sum()
     digest = hashlib.sha256(numbers.tobytes()).hexdigest()[:8]
     assert (graph.num_edges, digest, total) == (*told[:2], pytest.approx(told[2], rel=1e-5, abs=1e-4))
+
+
+@pytest.mark.parametrize("make", [planted_graph, power_law_graph])
+def test_a_graph_made_where_it_is_needed_is_the_same(make) -> None:  # type: ignore[no-untyped-def]
+    kind = make.__name__.removesuffix("_graph")
+    here, there = make(**PLANTED), generate(kind, **PLANTED, device="cpu").to_graph()
+    assert (here.adjacency != there.adjacency).nnz == 0 and here.x.shape == (500, 64)
+    np.testing.assert_array_equal(here.x, there.x)
+    np.testing.assert_array_equal(here.y, there.y)
 
 
 def test_generators_take_extremes() -> None:

@@ -52,6 +52,8 @@ def test_padded_matrices_of_all_and_of_some_molecules(molecules):
     assert weighted[1, :3, :3].tolist() == [[0, 1, 0], [1, 0, 3], [0, 3, 0]]
     assert set(weighted[2].flatten().tolist()) == {0.0, 1.5}  # an aromatic ring
     assert not adjacency[0].any()
+    none = molecules[[]]
+    assert none.dense_features().shape == (0, 0, 4) and none.dense_adjacency()[0].shape == (0, 0, 0)
     part = molecules[[3, 1]]
     assert part.number.tolist() == [7, 12]
     np.testing.assert_array_equal(part.dense_adjacency()[0], adjacency[[1, 3], :4, :4])

@@ -17,6 +17,12 @@ from softcut.io import read_features
 from softcut.metrics import nmi
 
 
+def test_two_tensors_are_sources_and_targets_wherever_they_come_from():
+    source = torch.tensor([0.0, 1.0], requires_grad=True)
+    for ends in ([source, torch.tensor([1, 2])], (source, torch.tensor([1, 2]))):
+        assert [part.tolist() for part in checks.check_edge_index(ends)] == [[0, 1], [1, 2]]
+
+
 def test_where_the_number_of_nodes_comes_from():
     source, target = np.array([0, 2]), np.array([4, 1])
     x, y, names = np.ones((7, 1)), [0] * 8, list("abcdefghi")
@@ -207,4 +213,5 @@ def test_columns_that_float32_cannot_hold(kind):
         warnings.simplefilter("error")
         checks.check_features(kind(x * [1e-30, 1e30, 1] + [0, 0, 1e3]), 20)
         checks.check_features(kind(0.1 + 0 * x + 1e-17), 20)  # constant, but for rounding
+        checks.check_features(kind((x + 1e7).astype(np.float32)), 20)  # as it came
         checks.check_features(kind(np.where(x > 0, 1e-60, x)), 20)  # small beside others

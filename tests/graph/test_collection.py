@@ -32,8 +32,9 @@ def test_selecting_graphs(weighted: bool) -> None:
     assert np.allclose(chosen.dense_features(), features)
     assert chosen.y.tolist() == [1, 0, 1]
     assert len(graphs[:2]) == 2
-    with pytest.raises(GraphError, match="a list of graph numbers"):
-        graphs[0]
+    for number in (0, np.array([[0, 1]])):
+        with pytest.raises(GraphError, match="a list of graph numbers"):
+            graphs[number]
     assert len(chosen.without_edges().col) == 0
 
 
@@ -46,6 +47,8 @@ def test_pytorch_geometric_graphs_bring_their_classes() -> None:
     assert graphs.y.tolist() == [1, 0, 1]
     assert graphs.classes == ("2", "5")
     assert items[0].y is not None  # what was passed in is not changed
+    several = [data.Data(x=torch.ones(2, 3), edge_index=edge_index, y=torch.tensor([1, 2]))] * 2
+    assert from_graphs(several).y is None  # no classes of whole graphs
 
 
 def test_bad_lists_are_one_sentence() -> None:
@@ -58,6 +61,15 @@ def test_bad_lists_are_one_sentence() -> None:
         (parts, [1.0, 2.0, float("nan"), 1.0, 1.0, 1.0], "missing values"),
     ):
         refuses(GraphError, words, from_graphs, graphs, y=y)
+
+
+def test_one_graph_is_no_list_of_graphs() -> None:
+    one, two = some_graphs(2)
+    for given in (one, one.adjacency, one.adjacency.toarray(), "path", 3):
+        refuses(GraphError, "graphs must be a list of graphs, got one", from_graphs, given)
+    several = np.empty(2, dtype=object)
+    several[:] = [one, two]
+    assert len(from_graphs(several)) == len(from_graphs(iter([one, two]))) == 2
 
 
 def labelled(counts: list[int]) -> object:

@@ -118,7 +118,7 @@ def test_pytorch_geometric_data():
     [
         ([0, 0, 1], [0, 2, 3]),
         ([0, 0, 0], [0, 3]),
-        *((wrong, None) for wrong in ([0, 1, 0], [1, 1, 1], [0, 0], [0, 0, 3])),
+        *((wrong, None) for wrong in ([0, 1, 0], [1, 1, 1], [0, 0], [0, 0, 3], [-1, 0, 1])),
     ],
 )
 def test_batches_of_pytorch_geometric(batch, ptr):

@@ -34,6 +34,7 @@ def labelled(value: Any) -> nx.Graph:
         (lambda: make(PAIR, edge_weight=[]), r"edge_weight has shape \(0,\) but there are 1 edges"),
         (lambda: make([], num_nodes=2, edge_weight=[1.0]), r"edge_weight has shape \(1,\) but there are 0"),
         (lambda: make([[0, 1], [1, 2]], edge_weight=[[1, 2], [3, 4]]), r"edge_weight has shape \(2, 2\)"),
+        (lambda: make([[0, 1], [1, 2]], edge_weight=np.zeros((2, 0))), r"edge_weight has shape \(2, 0\)"),
         (lambda: make(PAIR, edge_weight=["a"]), "edge_weight has dtype"),
         *((lambda n=n: make(PAIR, x=[[1.0]] * n, num_nodes=2), f"x has {n} rows but the graph has 2") for n in (1, 3)),
         (lambda: make(PAIR, x=[1.0, 2.0]), r"x has shape \(2,\)"),

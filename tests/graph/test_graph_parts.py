@@ -2,9 +2,11 @@
 
 import dataclasses
 import pickle
+import re
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.sparse as sp
 from helpers.graph_checks import check_invariants
@@ -51,6 +53,33 @@ def test_batch_and_split_are_inverse(seeds: list[int], sparse: bool) -> None:
     assert nested.num_graphs == len(graphs) + 1
     check_invariants(nested)
     assert f"{nested.num_graphs} graphs" in repr(nested)
+
+
+def test_a_schema_is_that_of_all_graphs_and_of_as_many_columns() -> None:
+    g = Graph.from_edges([[0], [1]], x=pd.DataFrame({"a": [1.5, 2.5], "b": [0.5, 7.5]}))
+    assert g.schema is not None and Graph.batch([g, g]).schema == g.schema
+    assert Graph.batch([g, g.with_features(np.ones((2, 2)))]).schema is None
+    assert g.with_features(np.ones((2, 2)), schema=g.schema).schema == g.schema
+    for x in (np.ones((2, 1)), np.ones((2, 3)), None):
+        with pytest.raises(GraphError, match="schema is that of other features"):
+            g.with_features(x, schema=g.schema)
+
+
+def test_weights_in_units_of_their_mean() -> None:
+    edges, weights = [[0, 0, 1], [1, 2, 2]], np.array([1.0, 2.0, 4.5])
+    heavy, plain = Graph.from_edges(edges, edge_weight=weights), Graph.from_edges(edges)
+    assert plain.in_mean_weights() is plain
+    both = Graph.batch([heavy, plain, Graph.from_edges([], num_nodes=2)]).in_mean_weights()
+    first, second, third = both.split()
+    expected = heavy.adjacency.toarray() / weights.mean()
+    np.testing.assert_allclose(first.adjacency.toarray(), expected, rtol=2.0**-29)
+    assert not second.weighted and third.num_edges == 0
+    # The same graph in another unit gives the same numbers, of 30 bits.
+    for unit in (1e-30, 3.7, 1e30):
+        other = Graph.from_edges(edges, edge_weight=unit * weights).in_mean_weights()
+        np.testing.assert_array_equal(other.adjacency.data, heavy.in_mean_weights().adjacency.data)
+    digits = np.frexp(first.adjacency.data)[0]
+    assert (digits * 2.0**30 % 1 == 0).all() and (digits * 2.0**28 % 1 != 0).any()
 
 
 def test_batch_drops_what_not_all_have() -> None:
@@ -116,6 +145,32 @@ def test_the_html_of_a_graph_shows_what_it_holds_and_escapes_names() -> None:
         assert said in html
     assert "features" not in (alone := Graph.from_edges([[0], [1]])._repr_html_())
     assert "<td>graphs</td>" not in alone
+    assert "<td>graphs</td><td>2</td>" in Graph.batch([g, g])._repr_html_()
+
+
+def cells(html: str) -> list[list[str]]:
+    """The cells of every row of the tables in a piece of HTML."""
+    return [re.findall("<t[dh]>(.*?)</t[dh]>", row) for row in re.findall("<tr>(.*?)</tr>", html)]
+
+
+def test_the_html_of_a_graph_cell_by_cell() -> None:
+    x = np.arange(49.0).reshape(7, 7)
+    x[0, :6] = [999.6, 1000, -1234.5, 1e12, 2.0**37, 0.123456]
+    edges = [[0, 0, 1, 2], [1, 2, 2, 3]]
+    g = Graph.from_edges(edges, x=x, y=[0, 1, 1, 1, 1, 1, 1], edge_weight=[1, 2, 3, 4], num_nodes=7)
+    html = g._repr_html_()
+    told = [["", "value"], ["nodes", "7"], ["edges", "4, weighted"], ["neighbours of a node, mean", "1.1"]]
+    told += [["nodes without edges", "3"], ["features", "7"], ["labels", "2"]]
+    titles = ["node", "neighbours", *(f"feature {j}" for j in range(6))]
+    first = ["0", "2", "999.6", "1,000", "-1,234", "1e+12", "137,438,953,472", "0.1235"]
+    others = [
+        [str(i), str(n), *(str(7 * i + j) for j in range(6))] for i, n in ((1, 2), (2, 3), (3, 1), (4, 0))
+    ]
+    assert cells(html) == [*told, titles, first, *others]
+    assert "<caption>The first 5 nodes and 6 of 7 features</caption>" in html and "<details>" not in html
+    small = Graph.from_edges([[0, 1, 2, 3], [1, 2, 3, 4]], x=np.ones((5, 6)))._repr_html_()
+    assert "<caption>The nodes</caption>" in small and "nodes without edges" not in small
+    assert len(cells(small)) == 5 + 1 + 5
 
 
 def test_the_html_of_a_large_graph_is_short() -> None:

@@ -28,6 +28,7 @@ def test_parts_have_about_one_size(method, parts):
 def test_ranges_keep_neighbours_of_near_numbers_together_and_random_parts_do_not():
     ranges, _ = partition_nodes(RING.adjacency, 3, "contiguous")
     assert crossing_share(RING.adjacency, ranges) == pytest.approx(3 / 60)
+    assert partition_nodes(RING.adjacency, 60, "contiguous")[0].tolist() == list(range(60))
     assert crossing_share(Graph.from_edges([], num_nodes=2).adjacency, np.array([0, 1])) == 0
     assert crossing_share(RING.adjacency, partition_nodes(RING.adjacency, 3, "random")[0]) > 0.4
 

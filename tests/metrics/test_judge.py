@@ -317,6 +317,14 @@ def test_the_score_of_a_number_of_clusters():
     assert candidate(judge, labels, 3, alone, ari[:2, :2], 0.3)["agreement"] == 0.0, "there is no pair"
 
 
+@pytest.mark.parametrize("kind", [float, torch.tensor])
+def test_what_labels_of_less_than_a_nat_explain(kind):
+    parts = Evidence(kind(1.0), kind(-0.5), kind(0.25), nodes=2)
+    assert (float(parts.value), float(parts.paid), float(parts.structure)) == (1.0, 2.0, 2.0)
+    free = Evidence(kind(1.0), kind(-0.5), kind(0.0), nodes=2)
+    assert (float(free.value), float(free.paid), float(free.description_length)) == (0.0, 0.0, -0.5)
+
+
 def test_names_of_clusters_and_the_order_of_nodes_do_not_matter():
     graph = attributed_communities(60, 3, seed=0)
     labels, order = np.arange(60) * 7 % 3, np.random.default_rng(0).permutation(60)

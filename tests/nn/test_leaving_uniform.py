@@ -99,6 +99,8 @@ def test_the_quotient_is_the_plain_formula_for_every_graph() -> None:
     measured = quotients(dense.normalise(), rows.requires_grad_())
     assert not measured.requires_grad
     assert measured.tolist() == pytest.approx(expected, rel=1e-9)
+    light = Dense(1e-3 * dense.normalise().data, dense.mask)  # the unit of the weights does not count
+    assert quotients(light, rows).tolist() == pytest.approx(expected, rel=1e-9)
     pool = MinCutPool(3, 9, ortho_weight="auto", cut_weight=0.5).double()
     out = pool(x, edges, batch=batch)  # no hidden layer: S is a function of x
     weight = [0.5 * max(1.0, q / largest_quotient(9)) for q in expected]

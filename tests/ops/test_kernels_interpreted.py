@@ -6,7 +6,9 @@ import subprocess
 import sys
 from unittest.mock import MagicMock
 
+import numpy as np
 import pytest
+import scipy.sparse as sp
 import torch
 from helpers.graph_strategies import make_sample
 from torch.autograd import gradcheck, gradgradcheck
@@ -312,6 +314,12 @@ def test_index_types_around_the_end_of_int32(mode, monkeypatch):
     for end, rowptr_type in ((reference.nnz + 1, torch.int32), (reference.nnz, torch.int64)):
         monkeypatch.setattr(importlib.import_module("softcut.ops.numerics"), "_INT32_END", end)
         pattern, _ = CSRPattern.from_coo(*dense.nonzero().T, (14, 14))
+        for wide in ((14, reference.nnz + 2), (reference.nnz + 2, 14)):  # the number of columns decides
+            other, _ = CSRPattern.from_coo(*dense.nonzero().T, wide)
+            matrix = sp.csr_array((np.ones(other.nnz), other.col.numpy(), other.rowptr.numpy()), shape=wide)
+            for each in (other, other.transpose[0], CSRPattern.from_scipy(matrix)):
+                assert each.rowptr.dtype == rowptr_type
+                assert each.col.dtype == (torch.int32 if each.shape[1] < end else torch.int64)
         for each in (pattern, pattern.transpose[0]):
             assert (each.rowptr.dtype, each.col.dtype) == (rowptr_type, torch.int32)
         with use(mode):

@@ -1,6 +1,7 @@
 """How rows are shared out, which tile sizes are taken, and when kernels are used: needs no Triton."""
 
 import importlib.util
+import itertools
 import sys
 from pathlib import Path
 
@@ -10,9 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from softcut.errors import ParameterError
-from softcut.ops import kernels
+from softcut.ops import CSRPattern, batching, kernels
+from softcut.ops.batching import ragged_on_kernels, replicas_on_kernels
 from softcut.ops.kernels import takes, use
 from softcut.ops.kernels.plan import Tiles, choose, measured_choices, row_plan, table
+from softcut.ops.spmm import on_kernels
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 from gpu_tuning import candidates, remember
@@ -93,6 +96,11 @@ def test_who_takes_a_product(monkeypatch):
     with use("triton"):
         assert takes(s, 1)
         assert not takes(s.to(torch.int32), 1)
+        for entries, columns in itertools.product(
+            (0, 1), (0, 1)
+        ):  # nothing to multiply is no work for a kernel
+            one = torch.zeros(entries, dtype=torch.long)
+            assert on_kernels(CSRPattern.from_coo(one, one, (4, 4))[0], s[:, :columns]) == (entries * columns)
         with use("torch"):
             assert not takes(s, 1)
         assert takes(s, 1)
@@ -101,6 +109,21 @@ def test_who_takes_a_product(monkeypatch):
         use("fast"),
     ):
         pass
+
+
+def test_what_a_product_costs_decides(monkeypatch):
+    asked = []
+    monkeypatch.setattr(batching, "takes", lambda s, *cost: asked.append(cost) or True)
+    # The multiplications of A'B, or of A with a matrix per graph or replica, are the entries times K.
+    for b in (torch.rand(5, 3), torch.rand(1, 2, 3)):
+        assert ragged_on_kernels(torch.rand(5, 2), b) and asked.pop() == (15, kernels.FEWEST)
+    for b in (torch.rand(5, 4, 3), torch.rand(1, 4, 2, 3)):
+        assert replicas_on_kernels(torch.rand(5, 4, 2), b) and asked.pop() == (60, kernels.FEWEST_SMALL)
+    assert ragged_on_kernels(torch.rand(1, 1), torch.rand(1, 1)) and asked.pop() == (1, kernels.FEWEST)
+    assert not ragged_on_kernels(torch.rand(5, 4, 2), torch.rand(5, 4, 3))
+    assert not replicas_on_kernels(torch.rand(5, 2), torch.rand(5, 3))
+    monkeypatch.setattr(torch.compiler, "is_compiling", lambda: True)  # sizes may not be known
+    assert not ragged_on_kernels(torch.rand(5, 2), torch.rand(5, 3)) and not asked
 
 
 def test_importing_does_not_need_triton(monkeypatch):

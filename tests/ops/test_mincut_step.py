@@ -3,9 +3,9 @@
 import pytest
 import torch
 
-from softcut.ops import CSR, ClusterTables, Dense, get_objective, pooled_adjacency
+from softcut.ops import CSR, ClusterTables, Dense, Sum, get_objective, pooled_adjacency
 from softcut.ops.coarsen import pooled_products
-from softcut.ops.mincut_step import mincut_step
+from softcut.ops.mincut_step import mincut_step, takes_hand_written
 
 
 def ragged(n=23, seed=0):
@@ -77,6 +77,56 @@ def test_derivatives_of_a_step_agree_with_differences():
 
     assert torch.autograd.gradcheck(step, (data, scores, x), check_batched_grad=True)
     assert torch.autograd.gradgradcheck(step, (data, scores, x))
+
+
+def test_clusters_with_next_to_nothing_have_the_floors_of_the_plain_formulas():
+    # Three pairs of clusters, one joined strongly, one hardly, one by less than the floor.
+    data = torch.block_diag(*(w * torch.ones(2, 2) for w in (1e8, 1e-8, 1e-26))).double().unsqueeze(0)
+    x, results = torch.rand(1, 6, 2, dtype=torch.float64), []
+    for function in (mincut_step, plain):
+        leaf, s = data.clone().requires_grad_(), torch.eye(6, dtype=torch.float64).unsqueeze(0)
+        adj = function(dense_graphs(leaf), s, x)[1]
+        results.append((adj, *torch.autograd.grad((adj * torch.arange(36.0).view(6, 6)).sum(), leaf)))
+    torch.testing.assert_close(*results, rtol=1e-12, atol=1e-5)  # gradients are as large as 1e23
+    floor = 1e8 * torch.finfo(torch.float64).eps ** 2
+    expected = torch.tensor([1.0, 1.0, 1e-26 / floor], dtype=torch.float64)
+    torch.testing.assert_close(results[0][0][0, [0, 2, 4], [1, 3, 5]].detach(), expected)
+
+
+def test_where_the_gradient_by_hand_is_taken(monkeypatch):
+    op, x = ragged()
+    s = x[:, :3]
+    assert takes_hand_written(op, s, x)
+    single = CSR.from_edge_index(torch.tensor([[0, 1], [1, 0]]), num_nodes=2)
+    one_way = CSR.from_edge_index(torch.tensor([[0], [1]]), num_nodes=3, ptr=torch.tensor([0, 2, 3]))
+    learned = CSR(
+        op.pattern, torch.ones(op.pattern.nnz, requires_grad=True), layout=op.layout, symmetric=True
+    )
+    dense, rows = dense_graphs(torch.rand(2, 4, 4)), torch.rand(2, 4, 3)
+    assert takes_hand_written(dense, rows, rows)
+    for operator, left, right in (
+        (op, s.to("meta"), x),
+        (op, s, x.float()),
+        (op, s.unsqueeze(1), x),
+        (single, s[:2], x[:2]),
+        (one_way, s[:3], x[:3]),
+        (learned, s, x),
+        (Sum([op, op]), s, x),
+        (dense, rows.double(), rows.double()),
+        (Dense(dense.data), rows, rows),
+    ):
+        assert not takes_hand_written(operator, left, right)
+
+    def inside(function, *tensors):
+        taken = []
+        torch.func.vmap(lambda *t: taken.append(function(*t)) or t[0])(*(t.unsqueeze(0) for t in tensors))
+        return taken
+
+    assert inside(lambda s: takes_hand_written(op, s, x), s) == [False]
+    assert inside(lambda x: takes_hand_written(op, s, x), x) == [False]
+    assert inside(lambda a: takes_hand_written(dense_graphs(a), rows, rows), dense.data) == [False]
+    monkeypatch.setattr(torch.compiler, "is_compiling", lambda: True)
+    assert not takes_hand_written(op, s, x)
 
 
 @pytest.mark.parametrize("which", range(4))

@@ -92,9 +92,20 @@ SENTENCES = [
     ("mask belongs", lambda: as_operator(LONG, num_nodes=2, mask=torch.ones(1, 2))),
     ("mask belongs", lambda: as_operator(SINGLE, mask=torch.ones(1, 2))),
     ("mask must have shape", lambda: as_operator(torch.eye(2), mask=torch.ones(1, 3))),
-    ("mask differs", lambda: as_operator(Dense(EYE, torch.ones(1, 2)), mask=torch.tensor([[1, 0]]))),
+    *[
+        ("mask differs", lambda m=m: as_operator(Dense(EYE, torch.ones(1, 2)), mask=torch.tensor(m)))
+        for m in ([[1, 0]], [[1]], [1, 1])
+    ],
     ("s must have the rows of adj", lambda: SINGLE @ torch.rand(3, 2)),
     ("s must have the rows of adj", lambda: Dense(torch.eye(2)) @ torch.rand(2, 2)),
+    *[("s must have the rows of adj", lambda n=n: SINGLE @ torch.rand(n)) for n in ((2,), (2, 2, 2, 2))],
+    *[
+        (
+            "adj must have shape [N, N] if it is a sparse tensor",
+            lambda n=n: as_operator(torch.ones(n).to_sparse()),
+        )
+        for n in ((2, 3), (3, 2), (2, 2, 2))
+    ],
     ("s must hold floating-point", lambda: SINGLE @ torch.ones(2, 2, dtype=torch.long)),
     ("parts must hold", lambda: Sum([])),
     ("parts must be operators on the same rows", lambda: Sum([SINGLE, CSR.from_edge_index(THREE)])),
@@ -122,6 +133,7 @@ SENTENCES = [
     ("objective must be one of mincut, ", lambda: get_objective("cut")),
     *[("s must be a floating-point tensor", lambda f=f: f(S.tolist(), PATH)) for f in LOSSES],
     *[("s must be a floating-point tensor", lambda f=f: f(S.numpy(), PATH)) for f in LOSSES],
+    *[("s must be a floating-point tensor", lambda s=s: mincut_loss(s, PATH)) for s in (S[:, 0], S.long())],
     *[("s must be a dense tensor", lambda f=f: f(S.to_sparse(), PATH)) for f in LOSSES],
     *[("s must be a dense tensor", lambda f=f: f(S.to_sparse_csr(), PATH)) for f in LOSSES],
     *[("edge_index must hold whole numbers", lambda f=f: f(S, PATH.float())) for f in LOSSES],
@@ -154,7 +166,14 @@ SENTENCES = [
         "words must hold counts, which are not negative, got -1",
         lambda: evidence_loss(S, PATH, words=-torch.eye(4)),
     ),
-    ("words must have the rows of s", lambda: evidence_loss(S, PATH, words=torch.eye(2))),
+    *[
+        ("words must have the rows of s", lambda x=x: evidence_loss(S, PATH, words=x))
+        for x in (torch.eye(2), torch.ones(4), torch.ones(4, 1, 2))
+    ],
+    (
+        "words must be a tensor of counts",
+        lambda: evidence_loss(S[None], torch.ones(1, 4, 4), words=Words(np.eye(4))),
+    ),
     (
         "words must be a tensor of counts",
         lambda: evidence_loss(S, PAIRS, batch=BATCH, words=Words(np.eye(4))),
@@ -164,6 +183,8 @@ SENTENCES = [
     *[("x_pool must have", lambda n=n: lift(S, torch.rand(n))) for n in ((2, 2, 3), (1, 3, 3))],
     *[("x_pool must have", lambda n=n: lift(S, torch.rand(n), TWO)) for n in ((2, 2), (1, 2, 3), (3, 2, 3))],
     ("x_pool must have", lambda: lift(S.view(2, 2, 2), torch.rand(1, 2, 3))),
+    *[("x_pool must have", lambda n=n: lift(S, torch.rand(n))) for n in ((2,), (1, 1, 2, 3))],
+    ("x_pool must have", lambda: lift(S[:2].unsqueeze(1), torch.rand(2, 3), SINGLE)),  # one replica
     ("a_pool must have", lambda: lift_adjacency(S, torch.rand(3, 3))),
     ("a_pool must have", lambda: lift_adjacency(S.view(2, 2, 2), torch.rand(3, 2, 2))),
     ("s must have the rows of adj", lambda: lift(torch.rand(5, 2), torch.rand(2, 2, 3), TWO)),

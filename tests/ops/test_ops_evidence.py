@@ -170,11 +170,27 @@ def test_the_gains_of_single_words_add_up_to_the_information():
     torch.testing.assert_close(gains.sum(), table.sum() * mutual_information(table))
 
 
-@pytest.mark.parametrize(("ones", "dense"), [(49, False), (51, True)])  # of 5 x 20; two operations per one
-def test_words_are_stored_in_the_form_that_takes_fewer_operations(ones, dense):
+@pytest.mark.parametrize("matrix", ["zeros", "repeated"])
+@pytest.mark.parametrize("presence_only", [True, False])
+def test_stored_zeros_and_repeated_entries_are_what_they_add_up_to(matrix, presence_only):
+    columns, values = ([0, 1, 1], [1, 0, 3]) if matrix == "zeros" else ([1, 1, 0], [1, 2, 1])
+    given = sp.csr_array((np.array(values), np.array(columns), np.array([0, 2, 2, 3])), shape=(3, 2))
+    before = given.data.copy()
+    words, plain = (Words(x, presence=presence_only) for x in (given, given.toarray()))
+    s = torch.rand(3, 2)
+    torch.testing.assert_close(words.table(s), plain.table(s))
+    assert (words.count, words.counts.tolist()) == (plain.count, plain.counts.tolist())
+    assert np.array_equal(given.data, before)  # the caller's own
+
+
+@pytest.mark.parametrize(
+    ("entries", "value", "dense"),  # of 5 x 20; two operations for each one, four for each other number
+    [(50, 1, False), (51, 1, True), (25, 2, False), (26, 2, True)],
+)
+def test_words_are_stored_in_the_form_that_takes_fewer_operations(entries, value, dense):
     x = np.zeros(100)
-    x[:ones] = 1
-    words = Words(sp.csr_array(x.reshape(5, 20)))
+    x[:entries] = value
+    words = Words(sp.csr_array(x.reshape(5, 20)), presence=False)
     assert any(isinstance(v, torch.Tensor) and v.shape == (5, 20) for v in vars(words).values()) == dense
     s = torch.rand(5, 3)
     torch.testing.assert_close(words.table(s), s.T @ torch.from_numpy(x.reshape(5, 20)).float())

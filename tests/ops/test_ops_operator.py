@@ -73,6 +73,11 @@ def test_a_low_precision_product_before_leaves_no_trace(weighted):
     torch.testing.assert_close(op.normalise() @ s, expected, atol=1e-14, rtol=1e-14)
 
 
+def test_an_operator_without_edges_has_the_nodes_it_is_told():
+    none = PATH[:, :0]
+    assert (CSR.from_edge_index(none).num_rows, CSR.from_edge_index(none, num_nodes=2).num_rows) == (0, 2)
+
+
 def test_weights_of_whole_numbers_and_of_half_precision():
     for dtype in (torch.int64, torch.float16, torch.bfloat16):
         op = CSR.from_edge_index(PATH, torch.tensor([2, 2, 3, 3], dtype=dtype))
@@ -101,14 +106,21 @@ def test_gradcheck_of_normalisation_by_learned_weights():
 
 @pytest.mark.parametrize("kind", [Operator, Layout])
 def test_a_kind_that_lacks_a_product_cannot_be_made(kind):
-    needed = {
-        Operator: {"matmul", "degree", "to_dense", "to", "num_rows"},
-        Layout: {"total", "peak", "spread", "gram", "matmul"},
+    needed, properties = {
+        Operator: ({"matmul", "degree", "to_dense", "to", "num_rows"}, {"degree", "num_rows"}),
+        Layout: ({"total", "peak", "occupied", "spread", "gram", "matmul"}, {"occupied"}),
     }[kind]
+    assert {name for name in needed if isinstance(vars(kind)[name], property)} == properties
     for name in needed:
         own = type("Own", (kind,), dict.fromkeys(needed - {name}))
         with pytest.raises(TypeError, match=rf"abstract method '?{name}\b"):
             own()
+
+
+def test_a_part_of_weight_0_says_nothing():
+    one = CSR.from_edge_index(PATH)
+    both = Sum([one, CSR.from_edge_index(torch.tensor([[0, 2], [2, 0]]))], [1.0, 0.0])
+    torch.testing.assert_close(both.normalise().to_dense(), one.normalise().to_dense().double())
 
 
 # Caches.
@@ -133,6 +145,16 @@ def test_operators_are_kept_as_long_as_their_tensors_live():
     del alone, edge_index, sample
     gc.collect()
     assert all(each() is None for each in kept)
+
+
+def test_a_change_in_place_of_a_dense_adjacency_is_seen():
+    adj = torch.ones(1, 3, 3) - torch.eye(3)
+    op = Dense(adj)
+    for weight in (1.0, 5.0):
+        adj[0, 0, 1] = adj[0, 1, 0] = weight
+        assert op.degree.tolist() == adj.sum(-1).tolist() and op.degree is op.degree
+        torch.testing.assert_close(op.normalise().to_dense(), plain_normalise(adj))
+    assert op.version == adj._version
 
 
 @pytest.mark.parametrize("evaluation", [torch.no_grad, torch.inference_mode])

@@ -62,6 +62,23 @@ def test_the_four_operations_graph_by_graph(sizes, replicas):
             assert gradgradcheck(function, inputs, fast_mode=True)
 
 
+@pytest.mark.parametrize("sizes", [(3, 1, 4), (2, 0, 5), (4,)])
+def test_peaks_of_every_graph_and_equal_ones_share_the_gradient(sizes):
+    v = torch.tensor([[i * i % 5, i % 2] for i in range(sum(sizes))], dtype=torch.float64).requires_grad_()
+    peak = segments(sizes).peak(v)
+    plain = torch.stack([part.amax(0) if len(part) else part.sum(0) for part in split(v, sizes)])
+    torch.testing.assert_close(peak, plain)
+    torch.testing.assert_close(gradients([peak], (v,)), gradients([plain], (v,)))
+    assert gradients([peak], (v,))[0].any()
+
+
+def test_a_batch_of_no_graphs():
+    layout, rows = segments(()), torch.zeros(0, 2)
+    assert (layout.num_graphs, layout.single) == (0, False)
+    assert layout.total(rows).shape == (0, 2) and layout.gram(rows, rows).shape == (0, 2, 2)
+    assert layout.matmul(rows, torch.zeros(0, 2, 3)).shape == (0, 3)
+
+
 @pytest.mark.parametrize(
     ("sizes", "k", "rows"),
     [

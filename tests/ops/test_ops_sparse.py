@@ -43,8 +43,10 @@ def test_gradcheck(directed, weighted, monkeypatch):
     assert gradgradcheck(lambda v, s: spmm(pattern, v, s), (val, s))
     assert gradcheck(lambda v: spmm(pattern, v, s.detach()), (val,))
     grad = sample.rand(sample.n, 3, salt=1)
-    for limit in (1 << 24, 15):  # at once, or in slices
-        monkeypatch.setattr(importlib.import_module("softcut.ops.spmm"), "_GATHER_LIMIT", limit)
+    (gradient,) = torch.autograd.grad(spmm(pattern, val, s[:, :0]).sum(), val)
+    assert not gradient.any()
+    for limit in (1 << 24, 15, 2):  # at once, in slices, or an entry at a time
+        monkeypatch.setattr(importlib.import_module("softcut.ops.spmm"), "_GATHERED_AT_ONCE", limit)
         (gradient,) = torch.autograd.grad(spmm(pattern, val, s), val, grad)
         torch.testing.assert_close(gradient, (grad @ s.T)[pattern.rows, pattern.col.long()])
 

@@ -3,6 +3,7 @@
 import signal
 import subprocess
 import sys
+import time
 from dataclasses import asdict
 from pathlib import Path
 
@@ -66,8 +67,9 @@ def test_run_resumes_and_writes_everything(tmp_path, monkeypatch) -> None:
     arguments = {"runs": 2, "out_dir": tmp_path, "settings": small, "methods": methods}
     with pytest.raises(KeyboardInterrupt):
         autoencoder.run(**arguments)
-    seen = []
+    seen, began = [], time.perf_counter()
     cells = autoencoder.run(**arguments, progress=lambda *a: seen.append(a))
+    took = time.perf_counter() - began
     assert len(calls) == 3 + 4  # two of six cells were known already
     assert len(cells) == 6 and seen
     assert read_cells(tmp_path / f"{small.name}.json") == cells
@@ -78,7 +80,13 @@ def test_run_resumes_and_writes_everything(tmp_path, monkeypatch) -> None:
         error = ((arrays["ring/mincut"] - np.asarray(ring_graph(24).x)) ** 2).mean((1, 2))
     recorded = [r["mse"] for r in records.of("ring", "mincut", range(2), asdict(small))]
     np.testing.assert_allclose(error, recorded, rtol=1e-4)
-    assert "MinCutPool" in to_markdown(autoencoder.table(cells))
+    last = [r["seconds"] for r in records.runs if r["dataset"] == "grid"]
+    assert min(last) > 0 and sum(last) < took  # every seed has its share
+    made = autoencoder.table(cells)
+    assert [row[:2] for row in made.rows] == [
+        [name, title] for name in ("ring", "grid") for title in ("Top-K", "MinCutPool", "NDP")
+    ]
+    assert made.heads == 2 and "MinCutPool" in to_markdown(made)
 
 
 def test_recorded_runs_are_those_of_the_settings_and_graphs():
@@ -123,6 +131,7 @@ def test_the_figure_shows_the_run_with_the_median_error(tmp_path, monkeypatch):
     edges = graph.adjacency.tocoo()
     ends = np.stack([arrays["grid/ndp"][2][edges.row], arrays["grid/ndp"][2][edges.col]], 1)
     np.testing.assert_array_equal(lines.get_segments(), ends)
+    assert (points.get_sizes(), lines.get_linewidths()) == ([5], [0.5])
     assert axes[1, 2].get_xlim() == axes[1, 2].get_ylim() == (graph.x.min() - 0.15, graph.x.max() + 0.15)
     assert [autoencoder.percent(share) for share in (2.5, 0.1, 0.0996)] == ["250 %", "10 %", "10 %"]
 

@@ -160,8 +160,13 @@ def test_variants_have_settings_and_files_of_their_own(data: str, tmp_path: Path
     terms = sum(plain[name] for name in ("task", "cut1", "ortho1", "cut2", "ortho2"))
     assert plain["loss"] == pytest.approx(terms, abs=1e-4)
     assert diagonal["cut2"] != plain["cut2"]
-    curve = read(tmp_path / "table2_curves.json")[0]["accuracy"]  # of this fold alone
-    assert plain["validation_accuracy"] == pytest.approx(curve[plain["best_epoch"] - 1], abs=0.01)
+    curve = read(tmp_path / "table2_curves.json")[0]  # of this fold alone
+    at = plain["best_epoch"] - 1
+    assert plain["validation_accuracy"] == pytest.approx(curve["accuracy"][at], abs=0.01)
+    assert curve["loss"] == [round(value, 4) for value in curve["loss"]]
+    assert curve["accuracy"] == [round(value, 2) for value in curve["accuracy"]]
+    numbers = [value for run in (plain, diagonal, bare) for value in run.values() if type(value) is float]
+    assert numbers == [round(value, 6) for value in numbers]
     cells = read(tmp_path / "table2_ablation.json")
     assert {cell["method"] for cell in cells} == {"mincut-nolosses", "mincut-diagonal"}
     assert len(read(tmp_path / "table2.json")) == 1
@@ -185,6 +190,21 @@ def test_one_seed_gives_identical_runs_and_curves_are_means_over_folds(data: str
     for name, place in (("loss", 0), ("accuracy", 1)):
         values = [value for curve in curves for value in curve[name]]
         assert values == pytest.approx([means[place] for means in seen], abs=1e-2)
+
+
+@pytest.mark.parametrize("methods", ["wl dense nopool", "wl dense nopool topk"])  # five others, or more
+def test_what_is_not_finished_is_named(methods: str, monkeypatch, tmp_path: Path, capsys) -> None:
+    done = {"dataset": "dd", "method": "wl", "metric": "acc", "mean": 1.0, "std": 0.0, "n": 10}
+    short = {**done, "method": "dense", "n": 9}
+    monkeypatch.setattr(classification, "run", lambda *given, **options: [done, short])
+    words = f"--dataset DD PROTEINS --method {methods} --device cpu --out {tmp_path}"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(classification, "cell_table", lambda made, title, digits: f"{title}, {digits} digits")
+        classification.main(words.split())
+    names = [f"{d}: {m}" for d in ("DD", "PROTEINS") for m in methods.split()][1:]
+    shown = ", ".join(names[:5]) + ("" if len(names) == 5 else f" and {len(names) - 5} more")
+    out = capsys.readouterr().out
+    assert f"not finished: {shown}. The same" in out and "in percent, 1 digits" in out
 
 
 def test_large_graphs_train_in_groups_on_a_cpu(data: str, tmp_path: Path, monkeypatch) -> None:

@@ -1,7 +1,9 @@
 """Table 1, the table of quality, evidence beside NMI: resuming, settings, cells; the figure of synthetic graphs."""
 
+import inspect
 import json
 import shlex
+import time
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -17,12 +19,13 @@ from softcut import Graph
 from softcut.baselines import BASELINES, dmon_replicas
 from softcut.clustering import PAPER, GraphClustering, Recipe
 from softcut.clustering.consensus import Refiner
-from softcut.clustering.kmeans import kmeans, squared_distances
+from softcut.clustering.kmeans import kmeans, kmeans_restarts, squared_distances
 from softcut.clustering.prepare import prepare
 from softcut.datasets import attributed_communities
 from softcut.metrics import evidence as evidence_of
 from softcut.metrics import modularity, nmi, normalised_cut
 from softcut.paper import citation, evidence, quality, synthetic
+from softcut.paper.citation import curves as curves_of
 from softcut.paper.runs import Records, cells, read_cells
 from softcut.provenance import origin
 from softcut.training import replica_seeds
@@ -65,8 +68,10 @@ def test_cells_have_the_agreed_form(small, tmp_path):
 
 
 def test_ten_seeds_at_once_on_a_cpu(small, graph, tmp_path):
-    said = []
+    said, began = [], time.perf_counter()
     citation.run(tmp_path, ["cora"], ["mincut", "kmeans"], runs=11, max_iter=3, tell=said.append)
+    seconds = [run["seconds"] for run in read(tmp_path / "table1_3_iterations_runs.json")]
+    assert min(seconds) > 0 and sum(seconds) < time.perf_counter() - began  # each has its share
     assert said[2:] == ["cora: kmeans, 10 runs, 1 to go", "cora: kmeans, 1 runs, 0 to go"]
     s = citation.paper_replicas(graph, 3, replica_seeds(0, 11), max_iter=3)[0].argmax(-1).T.numpy()
     runs = [run for run in read(tmp_path / "table1_3_iterations_runs.json") if run["method"] == "mincut"]
@@ -86,6 +91,9 @@ def test_curves(small, graph, tmp_path, monkeypatch):
     drawn = []
     monkeypatch.setattr(citation, "_TRAINED", {"diffpool": trained, "mincut": trained})
     monkeypatch.setattr(citation, "save_figure", lambda fig, path: drawn.append(fig) or path)
+    citation.curves(tmp_path, runs=2, max_iter=3)
+    assert [row["iteration"] for row in read(tmp_path / "curves_cora.json")["mincut"]] == [1, 2, 3]
+    drawn.clear()
     path = citation.curves(tmp_path, runs=2, max_iter=83)
     curves = read(tmp_path / "curves_cora.json")
     assert [row["iteration"] for row in curves["mincut"]] == [*range(2, 83, 2), 83]
@@ -98,6 +106,26 @@ def test_curves(small, graph, tmp_path, monkeypatch):
     bands = [axis.collections[0].get_datalim(axis.transData).extents for axis in drawn[0].axes[:2]]
     np.testing.assert_allclose(bands, [[2, 2, 83, 85]] * 2)
     assert [axis.get_ylim() for axis in drawn[0].axes[2:]] == [(0, 0.6)] * 2
+
+
+@pytest.mark.parametrize(
+    ("words", "drawn"),
+    [("", 1), ("--dataset pubmed cora", 1), ("--dataset pubmed", 0), ("--no-curves", 0), ("--max-iter 3", 0)],
+)
+def test_curves_are_drawn_of_whole_trainings_on_cora(words, drawn, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(citation, "run", lambda *given: [])
+    monkeypatch.setattr(citation, "cell_table", lambda made, title: title)
+    monkeypatch.setattr(citation, "curves", lambda out, device: f"{out}/curves")
+    citation.main([*words.split(), "--device", "cpu", "--out", str(tmp_path)])
+    assert capsys.readouterr().out.count(f"Curves: {tmp_path}/curves") == drawn
+
+
+def test_recorded_curves_are_those_of_the_default_settings():
+    defaults = {name: p.default for name, p in inspect.signature(curves_of).parameters.items()}
+    recorded = read(RESULTS / f"curves_{defaults['dataset']}.json")
+    for method in ("diffpool", "mincut"):
+        last = recorded[method][-1]
+        assert (last["iteration"], len(last["nmi"])) == (defaults["max_iter"], defaults["runs"])
 
 
 def test_quality_and_synthetic(small, tmp_path):
@@ -121,6 +149,8 @@ def test_the_picture_shows_the_seed_with_the_lowest_loss_at_the_end(tmp_path, mo
     shown, losses = [], SimpleNamespace(cut=np.array([[0, 1], [2, 1]]), ortho=np.array([[0, 1], [1, 1]]))
 
     def trained(graph, k, seeds, **options):
+        assert (options["max_iter"], options["learning_rate"], len(seeds)) == (5000, 5e-3, 2)
+        assert (options["x"].min(0) == 0).all() and options["x"].max() == 1
         s = one_hot(torch.arange(150) % k)
         return torch.stack([s, s.roll(1, 0)], 1), None, losses
 
@@ -129,6 +159,15 @@ def test_the_picture_shows_the_seed_with_the_lowest_loss_at_the_end(tmp_path, mo
     monkeypatch.setattr(synthetic, "draw_partition", lambda ax, graph, labels, *rest: shown.append(labels[0]))
     synthetic.run(tmp_path, runs=2)
     assert [shown[i] for i in (1, 2, 4, 5)] == [5, 5, 4, 4]
+    assert (tmp_path / "synthetic.png").exists() and (tmp_path / "synthetic.json").exists()
+    rows = read(tmp_path / "synthetic.json")
+    made = synthetic.table(rows)
+    assert (made.columns[:3], made.heads) == (["graph", "method", "nmi"], 2)
+    assert made.rows[2][:2] == ["community", "MinCutPool"] and len(made.rows[2]) == len(made.columns) == 8
+    assert (
+        made.rows[3][2].text == made.rows[3][3].text == "-" != made.rows[3][4].text
+    )  # a grid has no classes
+    assert all(row["seconds"] == round(row["seconds"], 2) for row in rows)
 
 
 def test_without_features_only_nodes_with_edges_are_scored(tmp_path, monkeypatch, graph):
@@ -268,9 +307,31 @@ def test_recorded_cells_are_those_of_the_recorded_runs(table):
 def test_the_pool_and_its_scores_are_those_of_the_metrics(tmp_path, monkeypatch):
     graph = attributed_communities(80, 3, n_features=30, edge_signal=0.8, feature_signal=0.5, seed=0)
     monkeypatch.setattr(evidence, "load", lambda name, **options: graph)
-    (row,) = evidence.run(tmp_path, ["cora"])
+    trained, train = [], evidence.train
+    with monkeypatch.context() as patch:
+        patch.setattr(
+            evidence, "train", lambda *given, **more: trained.append((*given, more)) or train(*given, **more)
+        )
+        (row,) = evidence.run(tmp_path, ["cora"])
     _, labels = evidence.pool(graph, 3, 0, torch.device("cpu"))
     assert list(row["pool"]) == list(labels)
+    # K-means of every distance, by hand; networks start there, or at random, and keep most of the sizes.
+    recipe = Recipe(objective="mincut", iterations=200, learning_rate=0.01, start_iterations=40)
+    encoded = prepare(graph, recipe, torch.device("cpu"), [].append).encoded
+    starts = [kmeans_restarts(z, 3, 1, max_iter=30, random_state=0)[0][0] for z in encoded.z]
+    for hops, start in zip((0, 1, 2, 4, 8, 16), starts, strict=True):
+        assert torch.equal(labels[f"k-means, {hops} hops"], start)
+        soft = one_hot(start, 3).float()
+        refined = Refiner.fit(encoded.x, start, 3).apply(encoded.x, soft, encoded.op).argmax(1)
+        assert torch.equal(labels[f"k-means, {hops} hops, refined"], refined)
+    assert torch.equal(
+        labels["k-means, all distances"], kmeans(encoded.rows.flatten(1), 3, random_state=0).labels
+    )
+    assert [settings == recipe.training(torch.device("cpu")) for *_, settings, _ in trained] == [True, True]
+    (*_, begun), (*_, free) = trained
+    assert torch.equal(begun["start"], torch.stack(starts)) and free == {"start": None, "sizes": None}
+    sizes = torch.stack([start.bincount(minlength=3) for start in starts]).clamp(min=recipe.least * 80 / 3)
+    torch.testing.assert_close(begun["sizes"], sizes.float())
     for name, c in labels.items():
         assert row["pool"][name]["nmi"] == pytest.approx(nmi(graph.y, c.numpy()), abs=6e-5)
         if len(c.unique()) == 3:  # with fewer the metric counts fewer clusters
@@ -284,6 +345,16 @@ def test_the_pool_and_its_scores_are_those_of_the_metrics(tmp_path, monkeypatch)
         assert row["rank_correlation"][name] == pytest.approx(expected, abs=0.01)
     assert {key: row[key] for key in origin()} == origin()
     assert set(row["rank_correlation"]) == set(evidence.SCORES)
+    numbers = [value for entry in row["pool"].values() for value in entry.values()]
+    numbers += [row[name] for name in ("nmi_of_most_evidence", "best_nmi", "mean_nmi")]
+    assert numbers == [round(value, 4) for value in numbers]
+    ranks = list(row["rank_correlation"].values())
+    assert ranks == [round(value, 3) for value in ranks] and row["seconds"] == round(row["seconds"], 2)
+    shown = evidence.table([row, {**row, "best_nmi": row["best_nmi"] - 0.1}])
+    means = [f"{value:.2f}" for value in ranks]
+    (line,) = shown.rows
+    assert (shown.columns[0], line[0], [cell.text for cell in line[1:7]]) == ("data", "cora", means)
+    assert [cell.text for cell in line[7:]] == [f"{best['nmi']:.3f}", f"{row['best_nmi'] - 0.05:.3f}"]
     assert row["rank_correlation"]["evidence"] > 0.5  # both edges and words show the classes
 
 

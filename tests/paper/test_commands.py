@@ -86,13 +86,21 @@ def test_runs_without_extra_packages(name, tmp_path, request):
 
 
 def test_a_mistake_is_one_sentence_and_exit_code_2(tmp_path, capsys):
-    for mistake in (["--runs", "0"], ["--device", "abacus"], ["--max-iter", "few"], ["--max-iter", "0"]):
+    mistakes = ("--runs 0", "--device abacus", "--max-iter few", "--max-iter 0", "--max-it 3", "surplus")
+    for mistake in map(str.split, mistakes):
         with pytest.raises(SystemExit) as exit:
             synthetic.main(["--out", str(tmp_path), *mistake])
         assert exit.value.code == 2
         said = capsys.readouterr().err
         assert said.startswith("softcut: ") and len(said.strip().splitlines()) == 1
     assert not list(tmp_path.iterdir())
+    for screen, program in (
+        (None, "python -m softcut.paper.synthetic"),
+        (Screen(), "softcut reproduce synthetic"),
+    ):
+        with pytest.raises(SystemExit):
+            synthetic.main(["--help"], screen)
+        assert capsys.readouterr().out.startswith(f"usage: {program} [-h]")
 
 
 TRAINING = citation, quality, regression, autoencoder, segmentation
@@ -139,6 +147,62 @@ def test_a_command_without_options_makes_the_whole_table(module, monkeypatch):
     expected |= {"settings": settings[module]} if module in settings else {}
     for name, value in arguments_of(module, "", monkeypatch).items():
         assert (tuple(value) if isinstance(value, list) else value) == expected[name]
+
+
+SETTINGS = {"batch": 7, "epochs": 3, "lr": 0.5, "k": 5, "molecules": 100}
+
+
+@pytest.mark.parametrize(
+    ("module", "words", "expected"),
+    [
+        (
+            regression,
+            " ".join(f"--{n} {v}" for n, v in SETTINGS.items()),
+            {"settings": RegressionSettings(**SETTINGS)},
+        ),
+        (regression, "--quick", {"settings": RegressionSettings(molecules=2000, epochs=10)}),
+        (
+            regression,
+            "--quick --unmasked --k 3",
+            {"settings": RegressionSettings(epochs=10, k=3, unmasked=True, molecules=2000)},
+        ),
+        (
+            regression,
+            "--folds 1 --minutes 0 --seed 0 --compile",
+            {"folds": 1, "minutes": 0, "seed": 0, "compiled": True},
+        ),
+        (regression, "--folds 10 --minutes 0.5 --seed 7", {"folds": 10, "minutes": 0.5, "seed": 7}),
+        (regression, "--property mu --property cv gap", {"properties": ["mu", "cv", "gap"]}),
+        (evidence, "--runs 1 --dataset cora", {"runs": 1, "datasets": ["cora"]}),
+        (synthetic, "--runs 2 --max-iter 1", {"runs": 2, "max_iter": 1}),
+        (segmentation, "--images 1 --split test", {"images": 1, "split": "test"}),
+    ],
+)
+def test_what_an_option_says(module, words, expected, monkeypatch):
+    given = arguments_of(module, words, monkeypatch)
+    assert {name: given[name] for name in expected} == expected
+
+
+@pytest.mark.parametrize(
+    ("module", "words", "said"),
+    [
+        (regression, "--folds 0", "--folds must be a whole number from 1 to 10, got '0'."),
+        (regression, "--folds 11", "--folds must be a whole number from 1 to 10, got '11'."),
+        (regression, "--k -1", "--k must be a whole number of at least 0, got '-1'."),
+        (regression, "--k 0", "k must be positive, got 0."),
+        (regression, "--lr -0.1", "--lr must be a number of at least 0, got '-0.1'."),
+        (regression, "--minutes -1", "--minutes must be a number of at least 0, got '-1'."),
+        (regression, "--seed -1", "--seed must be a whole number of at least 0, got '-1'."),
+        (regression, "--seed 0.5", "--seed must be a whole number of at least 0, got '0.5'."),
+        (segmentation, "--images 0", "--images must be a whole number of at least 1, got '0'."),
+        (segmentation, "--split all", "--split must be one of train, val, test, got 'all'."),
+        (synthetic, "surplus", "unrecognized arguments: surplus."),
+    ],
+)
+def test_an_option_beyond_its_limits_is_refused(module, words, said, tmp_path):
+    with pytest.raises(ParameterError) as refused:
+        module.main([*words.split(), "--device", "cpu", "--out", str(tmp_path)], Screen())
+    assert str(refused.value) == said
 
 
 def test_a_folder_that_cannot_be_written_is_refused_first(monkeypatch, tmp_path, capsys):

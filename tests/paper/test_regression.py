@@ -4,6 +4,7 @@ import json
 import signal
 import subprocess
 import sys
+import time
 from collections import Counter
 from pathlib import Path
 
@@ -15,7 +16,8 @@ from torch_geometric.utils import dense_to_sparse
 
 from softcut.datasets.qm9 import PROPERTIES
 from softcut.errors import ParameterError
-from softcut.paper import regression
+from softcut.graph.collection import hold_out
+from softcut.paper import default_regression, regression
 from softcut.paper.regression import (
     POOLERS,
     RegressionSettings,
@@ -72,6 +74,10 @@ def test_folds_are_a_partition_and_differ_by_seed():
         assert sorted(np.concatenate(part)) == list(range(203))
         assert abs(len(part.validation) - 0.1 * (203 - len(part.test))) <= 1
     assert not np.array_equal(folds_of(203, seed=1)[0].test, parts[0].test)
+    third = folds_of(203, seed=2)[3]
+    rest = np.sort(np.concatenate([third.train, third.validation]))
+    own = hold_out(np.zeros(len(rest), int), 0.1, seed=2003)  # one of its own for every fold
+    np.testing.assert_array_equal(third.validation, rest[own.validation])
 
 
 def test_targets_are_standardised_by_training_molecules_and_every_replica_has_its_own_weights_and_order():
@@ -102,10 +108,57 @@ def test_a_record_holds_the_errors_of_the_best_and_the_last_epoch(tmp_path):
         assert run["best_epoch"] == best + 1
         assert run["mse"] == pytest.approx(values["test_mse"][best, row], abs=1e-5)
         assert run["mse_last"] == pytest.approx(values["test_mse"][-1, row], abs=1e-5)
-        assert all(run[name] == round(run[name], 6) for name in ("mse", "mse_last", "validation_mse"))
+        assert run["validation_mse"] == pytest.approx(values["mse"][best, row], abs=1e-5)
+        assert run["training_mse"] == pytest.approx(values["training_mse"][best, row], abs=1e-5)
+        assert run["auxiliary"] == pytest.approx(values["test_auxiliary"][best, row], abs=1e-5)
+        errors = [run[name] for name in ("mse", "mse_last", "validation_mse", "training_mse", "auxiliary")]
+        assert errors == [round(value, 6) for value in errors] and run["epochs"] == 12
         assert {"device", "commit", "seconds", "auxiliary", "settings"} <= set(run)
     (curve,) = read(tmp_path / "table3_trials_curves.json")
-    np.testing.assert_allclose(curve["test"], values["test_mse"].mean(1), atol=1e-4)
+    for part, name in (("training", "training_mse"), ("validation", "mse"), ("test", "test_mse")):
+        np.testing.assert_allclose(curve[part], values[name].mean(1), atol=1e-4)
+        assert curve[part] == [round(value, 5) for value in curve[part]]
+
+
+def test_the_default_learns_all_properties_with_one_network_per_fold(tmp_path, monkeypatch):
+    monkeypatch.setattr(default_regression, "EPOCHS", 3)
+    trial, said, began = RegressionSettings(molecules=120, batch=8), [], time.perf_counter()
+    regression.run(tmp_path, ["mu", "cv"], ["default"], 2, settings=trial, tell=said.append)
+    took = time.perf_counter() - began
+    assert "120 molecules of QM9" in said
+    runs = read(tmp_path / "table3_trials_runs.json")
+    assert [(run["dataset"], run["seed"]) for run in runs] == [("cv", 0), ("cv", 1), ("mu", 0), ("mu", 1)]
+    assert 0 < sum(run["seconds"] for run in runs) < took and {run["trained_together"] for run in runs} == {2}
+    chosen = np.random.default_rng(0).choice(130, 120, replace=False)
+    molecules = made_molecules()[chosen]
+    task = default_regression.build_task(molecules, [0, 1], folds_of(120), 0, torch.device("cpu"))
+    known = default_regression.known(120)
+    steps = task.settings(3, known["lr"], {"mse": 1.0, "l2": known["l2"]}, watch="mse")
+    values = Loop(task, steps).run().validation
+    for run in runs:
+        name, row = run["dataset"], run["seed"]
+        best = values["mse"][:, row].argmin()
+        assert (run["best_epoch"], run["epochs"]) == (best + 1, 3)
+        for key, value in (
+            ("mse", values[f"test_{name}"][best]),
+            ("mse_last", values[f"test_{name}"][-1]),
+            ("validation_mse", values[name][best]),
+            ("training_mse", values[f"training_{name}"][best]),
+        ):
+            assert run[key] == pytest.approx(value[row], abs=1e-5) and run[key] == round(run[key], 6)
+
+
+def test_the_default_has_its_own_weights_and_standardised_targets_in_every_fold():
+    molecules = made_molecules()[:120]
+    target, known = molecules.targets[:, 0].astype(float), default_regression.known(120)
+    for split_seed, seed in ((0, 1), (2, 2001)):
+        parts = folds_of(120, split_seed)
+        task = default_regression.build_task(molecules, [1], parts, split_seed, torch.device("cpu"))
+        train = target[parts[1].train]
+        np.testing.assert_allclose(task.targets[0, :, 0], (target - train.mean()) / train.std(), atol=1e-5)
+        torch.manual_seed(seed)
+        fresh = dict(default_regression.PaddedReadout(known["hidden"], known["levels"]).named_parameters())
+        assert all(torch.equal(values[0], fresh[name]) for name, values in task.parameters.items())
 
 
 def test_out_of_time_leaves_a_checkpoint_that_the_same_call_continues(tmp_path):
@@ -135,14 +188,19 @@ def test_trials_stand_in_files_of_their_own_and_say_what_is_different(tmp_path, 
         name = f"mincut (batch 8, epochs 1, {text}molecules 120)"
         assert name in {cell["method"] for cell in cells} and f"| mu | {name} | mse |" in said
     assert not (tmp_path / "table3.json").exists()
+    assert "the time was up" not in said
+    regression.main([*base.split(), "--out", str(tmp_path), "--minutes", "0", "--seed", "5"])
+    assert "the time was up before everything was finished" in capsys.readouterr().out
 
 
 def test_recorded_runs_are_those_that_the_runner_would_make():
     """A change of the settings' form would orphan every run on disk."""
     known = {**RegressionSettings().known, "split_seed": 0, "folds": 10, "validation": 0.1}
     records = Records(RESULTS / "table3_runs.json")
-    for method in regression.PAPER_METHODS:
-        assert not any(records.missing(name, method, range(10), known) for name in PROPERTIES)
+    default = {**default_regression.known(130_831), "split_seed": 0, "folds": 10, "validation": 0.1}
+    for method in regression.METHODS:
+        own = default if method == "default" else known
+        assert not any(records.missing(name, method, range(10), own) for name in PROPERTIES)
     runs = Records(RESULTS / "table3_trials_runs.json").runs
     names = {label_of(run["method"], run["settings"]) for run in runs}
     assert {f"mincut (epochs 20, {text}molecules 12000)" for text in ("", "k 2, ")} <= names
@@ -160,8 +218,12 @@ def test_merged_folders_make_the_cells_of_one(tmp_path):
 
 
 def test_settings_that_cannot_be_are_refused():
-    with pytest.raises(ParameterError, match="k must be positive, got 0"):
-        RegressionSettings(k=0)
+    for name in ("batch", "lr", "epochs", "hidden", "k"):
+        with pytest.raises(ParameterError, match=f"{name} must be positive, got 0"):
+            RegressionSettings(**{name: 0})
+    assert RegressionSettings(molecules=100, lr=0.1).changed() == {"lr": 0.1, "molecules": 100}
+    with pytest.raises(ParameterError, match="molecules must be at least 100, got 99"):
+        RegressionSettings(molecules=99)
 
 
 @pytest.mark.parametrize(

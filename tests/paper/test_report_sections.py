@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from softcut.errors import DataError, SoftcutError
-from softcut.paper import report_sections
+from softcut.paper import report_files, report_sections
 from softcut.paper.report_files import any_table, origin_of_file
 from softcut.paper.report_sections import view_sections
 from softcut.report.html_page import Details, Section, View
@@ -123,6 +123,22 @@ def test_files_that_do_not_say_where_they_come_from_are_asked_of_git(tmp_path):
     value = [{"commit": "abc", "device": "d", "command": "c", "date": "2020-01-01"}] * 2
     (table,) = origin_of_file(value, tmp_path, "a.json").parts
     assert list(table.rows) == [("c", "abc", "d", "2020-01-01")]
+
+
+@pytest.mark.parametrize(
+    ("commits", "date"),
+    [
+        ("1234567", "2020-03-01"),
+        ("89abcde+, 1234567", "2020-01-02 to 2020-03-01"),
+        ("123456", ""),  # too short to name one
+        ("7654321", ""),
+        ("", ""),
+    ],
+)
+def test_dates_of_commits(commits, date, tmp_path, monkeypatch):
+    history = [f"{name:0<40} {day}" for name, day in (("1234567", "2020-03-01"), ("89abcde", "2020-01-02"))]
+    monkeypatch.setattr(report_files, "_git_log", lambda folder, *options: tuple(history))
+    assert report_files.commit_date(commits, tmp_path) == date
 
 
 @pytest.mark.parametrize("file", sorted(path.name for path in (SAMPLE / "results").glob("*.json")))

@@ -3,6 +3,7 @@
 import json
 from dataclasses import astuple
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from matplotlib.colors import to_rgb
 from PIL import Image
 from scipy import stats
 from scipy.io import savemat
+from scipy.sparse.linalg import ArpackError
 from skimage.segmentation import find_boundaries
 
 from softcut.clustering import GraphClustering, Recipe
@@ -19,9 +21,11 @@ from softcut.colours import cluster_colours
 from softcut.datasets import attributed_communities
 from softcut.errors import DataError, ParameterError
 from softcut.paper import segmentation, segmentation_figure
-from softcut.paper.segmentation import OverSegmented, labels_of, paper_mincut, settings_of
+from softcut.paper.runs import keyword_settings
+from softcut.paper.segmentation import OverSegmented, labels_of, paper_mincut, recursive_cut, settings_of
 from softcut.segment import segmentation_scores
-from softcut.training import DenseInput, replica_seeds
+from softcut.segment.methods import weighted_kmeans
+from softcut.training import DenseInput, TrainSettings, replica_seeds
 
 TRUTH = np.kron(np.array([[0, 1], [2, 3]]), np.ones((40, 40), dtype=int))
 COLOURS = np.array([[200, 50, 50], [50, 180, 80], [60, 70, 200], [210, 200, 90]])
@@ -78,6 +82,17 @@ def test_cells_are_those_of_the_plain_scores(data, quick, tmp_path):
     assert by_name["felzenszwalb", "covering_ods"]["paper_mean"] == 0.52
     assert by_name["mincut", "rand_index_ois"]["mean"] > 0.8
     assert json.loads((tmp_path / "segmentation_test.json").read_text()) == cells
+    for run in json.loads((tmp_path / "segmentation_test_runs.json").read_text()):
+        values = [value for name in segmentation.METRICS for value in run[name]]
+        assert values == [round(value, 5) for value in values] and run["seed"] == 0
+        assert run["seconds"] == round(run["seconds"], 3)
+    shown = segmentation.table(cells)
+    names = [row[0] for row in shown.rows]
+    assert names[:4] == list(segmentation.METHODS) and names[4] == "people (published, test images)"
+    covering = by_name["kmeans", "covering_ods"]["mean"], by_name["kmeans", "covering_ois"]["mean"]
+    line = [cell.text for cell in shown.rows[2][1:]]
+    assert line[:2] == ["3", " / ".join(f"{value:.3f}".removeprefix("0") for value in covering)]
+    assert [cell.text for cell in shown.rows[4][1:]] == ["200", ".72 / -", ".88 / -", "1.17 / -"]
 
 
 def test_finished_images_are_not_divided_again(data, quick, tmp_path, monkeypatch):
@@ -109,10 +124,18 @@ def test_the_paired_test_is_wilcoxons():
     gain = np.array([ours[i] - other[i] for i in range(20)])
     assert against["gain"] == pytest.approx(gain.mean(), abs=1e-4)
     assert against["p"] == pytest.approx(stats.wilcoxon(gain).pvalue, rel=0.05)
+    assert against["gain"] == round(against["gain"], 4) and against["p"] == float(f"{against['p']:.2g}")
     assert segmentation._against(ours, ours, "kmeans")["p"] == 1.0
+    assert segmentation._against(ours, other, "mincut") == {"gain": None, "p": None}
     two, one = ({i: ours[i] for i in range(n)} for n in (2, 1))
     assert segmentation._against(two, other, "kmeans")["p"] in (0.5, 1.0)
     assert segmentation._against(one, other, "kmeans") == {"gain": None, "p": None}
+
+
+def test_a_star_stands_where_p_is_below_5_percent():
+    cell = {"method": "kmeans", "metric": "covering_ods", "mean": 0.5, "n": 9, "gain": 0.0}
+    for p, shown in ((0.049, ".500* / -"), (0.05, ".500 / -"), (None, ".500 / -")):
+        assert segmentation.table([{**cell, "p": p}]).rows[0][2].text == shown
 
 
 def test_every_method_divides_the_same_regions():
@@ -130,24 +153,90 @@ def test_every_method_divides_the_same_regions():
     np.testing.assert_array_equal(labels_of("MinCutPool", parts, 4), labels[loss.argmin()])
     default = GraphClustering(4, random_state=0, device="cpu").fit_predict(parts.graph)
     np.testing.assert_array_equal(labels_of("estimator", parts, 4), default)
+    by_colour = weighted_kmeans(parts.described.lab, 4, parts.described.area, n_init=10)
+    np.testing.assert_array_equal(labels_of("kmeans", parts, 4), by_colour)
+    for scale in (parts.count, parts.count + 1):  # each region a segment of its own
+        assert labels_of("kmeans", parts, scale).tolist() == list(range(parts.count))
 
 
 def test_the_paper_has_one_softmax_layer_on_the_features(monkeypatch):
     trained, train = [], segmentation_figure.train
-    monkeypatch.setattr(
-        segmentation_figure,
-        "train",
-        lambda net, *rest, **more: trained.append(net) or train(net, *rest, **more),
-    )
+
+    def noted(net, inputs, op, settings, **more):
+        trained.append((net, settings, result := train(net, inputs, op, settings, **more)))
+        return result
+
+    monkeypatch.setattr(segmentation_figure, "train", noted)
     graph = attributed_communities(30, 3, n_features=4, seed=0)
-    labels, _ = paper_mincut(graph.with_features(graph.x.toarray()), 3, [0, 1], max_iter=3)
-    (net,) = trained
+    labels, loss = paper_mincut(graph.with_features(graph.x.toarray()), 3, [0, 1], max_iter=3)
+    ((net, settings, result),) = trained
+    assert settings == TrainSettings(iterations=3, lr=1e-3, tolerance=1e-6, patience=1000)
+    assert keyword_settings(paper_mincut)["max_iter"] == 40_000
+    np.testing.assert_array_equal(loss, result.cut[-1] + result.ortho[-1])
+    assert len(result.cut) == 3 and loss.shape == (2,) and (result.ortho[1] != result.ortho[2]).all()
     x = torch.rand(9, 4)
     middle = torch.cat([x, (x[:-1] + x[1:]) / 2])
     scores = net.assign(DenseInput(middle)).log()
     scores = scores - scores[..., :1]  # affine in the features, where there is no layer before
     torch.testing.assert_close(scores[9:], (scores[:8] + scores[1:9]) / 2, atol=1e-5, rtol=0)
     assert labels.shape == (2, 30)
+
+
+def test_panels_have_the_settings_of_the_recorded_figure(monkeypatch):
+    parts = OverSegmented(noisy(0))
+    told = SimpleNamespace(
+        cut=np.array([[0, 0, 0, 9], [2, 2, 0, 2]]), ortho=np.array([[0, 0, 0, 9], [1, 1, 2, 1]])
+    )
+    told.cut[-1, 1] = 1  # the second of four has the lowest loss at the end
+    asked = {}
+
+    def paper(graph, k, seeds, **options):
+        asked["paper"] = (k, list(seeds), options)
+        return np.arange(4)[:, None], np.array([3.0, 2.0, 1.0, 4.0])
+
+    def diffpool(graph, k, seeds, x, **options):
+        asked["diffpool"] = (k, list(seeds), options)
+        np.testing.assert_array_equal(x, parts.similarity.x)
+        return torch.eye(4).unsqueeze(0), None, told
+
+    monkeypatch.setattr(segmentation_figure, "paper_mincut", paper)
+    monkeypatch.setattr(segmentation_figure, "diffpool_replicas", diffpool)
+    monkeypatch.setattr(segmentation_figure, "recursive_cut", lambda parts, threshold: threshold)
+    default = lambda k, **options: SimpleNamespace(fit_predict=lambda graph: (k, options))  # noqa: E731
+    monkeypatch.setattr(segmentation_figure, "GraphClustering", default)
+    monkeypatch.setattr(segmentation_figure, "mincut_regions", lambda graph, k, area: (k, area.tolist()))
+    _, made = segmentation_figure.panels(noisy(0))
+    seeds = replica_seeds(0, 4)
+    assert asked == {
+        "paper": (4, list(seeds), {"max_iter": 4000, "learning_rate": 1e-2}),
+        "diffpool": (4, list(seeds), {"max_iter": 4000, "learning_rate": 1e-3}),
+    }
+    assert made["MinCutPool, as in the paper"].tolist() == [2] and made["DiffPool"].tolist() == [1]
+    assert made["Recursive normalised cut"] == 2e-4
+    assert made["Default estimator"] == (4, {"random_state": 0, "device": "cpu"})
+    assert made["segment_image"] == (4, parts.described.area.tolist())
+    monkeypatch.setattr(OverSegmented, "count", 4)
+    refuses(ParameterError, "only 4 regions", segmentation_figure.panels, noisy(0))
+
+
+def test_a_cut_whose_eigenvectors_are_not_found_is_tried_from_five_seeds(monkeypatch):
+    parts, asked = OverSegmented(noisy(0)), []
+
+    def cut(order, graph, thresh, rng, num_cuts, in_place):
+        asked.append((rng, thresh, num_cuts, in_place))
+        if rng < fails:
+            raise ArpackError(-9999)
+        return order
+
+    monkeypatch.setattr("skimage.graph.cut_normalized", cut)
+    fails = 4
+    assert recursive_cut(parts, 0.5).tolist() == list(range(parts.count))
+    assert asked == [(seed, 0.5, 20, False) for seed in range(5)]
+    asked.clear()
+    fails = 99
+    with pytest.raises(ArpackError):
+        recursive_cut(parts, 0.5)
+    assert len(asked) == 5
 
 
 def test_the_figure(tmp_path, monkeypatch):
@@ -184,6 +273,8 @@ def test_the_figure(tmp_path, monkeypatch):
     np.testing.assert_array_equal(pictures[2], 255 - (255 - image) // 4)
     strokes, points = axes[2].collections
     np.testing.assert_allclose(points.get_offsets(), 80 * parts.described.position)
+    np.testing.assert_allclose(points.get_facecolors()[:, :3], parts.described.rgb.clip(0, 1))
+    assert (points.get_sizes(), points.get_linewidths()) == ([14], [0.4])
     ends = np.argwhere(np.triu(parts.graph.adjacency.toarray()))
     np.testing.assert_allclose(strokes.get_segments(), 80 * parts.described.position[ends])
     strength = np.log(1 + parts.graph.adjacency.toarray()[tuple(ends.T)])

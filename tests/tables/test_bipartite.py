@@ -12,8 +12,8 @@ from softcut.errors import GraphError, ParameterError
 from softcut.graph import Graph
 from softcut.io import read_graph, readers
 from softcut.metrics import nmi
-from softcut.tables.bipartite import name_two_kinds
-from softcut.tables.edge_columns import choose_edge_columns
+from softcut.tables.bipartite import name_two_kinds, separated
+from softcut.tables.edge_columns import EdgeTable, choose_edge_columns
 
 RATINGS = pd.DataFrame({"user_id": [1, 1, 2, 3], "movie_id": [1, 2, 3, 3], "rating": [5, 3, 4, 4]})
 RATED = {
@@ -51,6 +51,12 @@ def pairs(graph: Graph) -> set[tuple[str, str]]:
         ("author", "coauthor", False),
         ("citing_paper", "cited_paper", False),
         ("employee", "employer", False),
+        ("student", "studio", False),  # the same four letters
+        ("movie", "movement", True),
+        ("movie", "moviegoer", False),
+        ("book", "booking", True),  # too short to tell
+        ("tv_id", "movie_id", True),
+        ("u", "movie_id", False),
         ("id1", "id2", False),
         ("id", "name", False),
         ("column 1", "column 2", False),
@@ -183,3 +189,40 @@ def test_both_sides_are_clustered_together() -> None:
     est = sc.GraphClustering(3).fit(pd.DataFrame({"user_id": u + 1, "movie_id": v + 1}))
     assert (est.labels_ == labels).all()
     assert any(note.startswith("two kinds of nodes, ") for note in est.notes_)
+
+
+def star(first: int, second: int) -> np.ndarray:
+    """Rows in which 0 is that often the first number, and that often the second one, never both."""
+    out = np.column_stack([np.zeros(first, int), 100 + np.arange(first)])
+    return np.concatenate([out, np.column_stack([200 + np.arange(second), np.zeros(second, int)])])
+
+
+def there_and_back(pairs: int) -> np.ndarray:
+    """So many pairs in both directions, and a row with the same number twice."""
+    ends = np.arange(2 * pairs).reshape(-1, 2)
+    return np.concatenate([ends, ends[:, ::-1], [[999, 999]]])
+
+
+def circle(nodes: int) -> np.ndarray:
+    """Each number with the two before and the two behind it."""
+    return np.concatenate(
+        [np.column_stack([at := np.arange(nodes), (at + s) % nodes]) for s in (-2, -1, 1, 2)]
+    )
+
+
+@pytest.mark.parametrize(
+    ("ends", "why"),
+    [
+        (star(20, 20), "no row has the same number twice"),  # 20 * 20 / 40: ten would have it by chance
+        (star(20, 19), None),
+        (there_and_back(5), "many rows are there in both directions"),  # ten rows with a reverse
+        (there_and_back(4), None),
+        (circle(12), "many rows are there in both directions"),  # 48 rows, by chance 16 have a reverse
+        (circle(11), None),
+    ],
+)
+def test_what_shows_that_equal_numbers_are_one_node(ends: np.ndarray, why: str | None) -> None:
+    edges = EdgeTable(ends, None, None, ("user_id", "movie_id"))
+    *_, (note,) = separated(edges, None)
+    assert note.code == ("two_kinds_of_nodes" if why is None else "one_kind_of_nodes")
+    assert why is None or f"since {why}" in note

@@ -1,11 +1,13 @@
 """Tables of edges and features: which columns are taken for what, how rows are joined, at every boundary."""
 
+import warnings
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
 from helpers.refusals import refuses, sentence_of
 
-from softcut.errors import GraphError, ParameterError
+from softcut.errors import GraphError, Note, ParameterError
 from softcut.tables.columns import (
     Column,
     FeatureOptions,
@@ -145,6 +147,18 @@ def test_rows_without_ids_belong_to_nodes_counted_from_0_or_1(ends, n, names):
     parts = made(ends, table=rows(n))
     assert (parts["num_nodes"], parts["node_names"]) == (n, names)
     assert parts["edge_index"].T.tolist() == [[end - (names is not None) for end in ends[0]]]
+
+
+@pytest.mark.parametrize(
+    ("ends", "n", "more"), [([0, 2], 4, 1), ([0, 2], 3, 0), ([0, 2], 5, 0), ([1, 3], 4, 1), ([1, 3], 5, 0)]
+)
+def test_one_row_more_than_nodes_may_hold_titles(ends, n, more):
+    doubt = Note("header", "no titles", titles_in_doubt=True)
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        made([ends], table=rows(n, notes=(doubt,)))
+        made([ends], table=rows(n))
+    assert ["if row 1 holds titles" in str(each.message) for each in said] == [True] * more
 
 
 def rows(n, ids=None, **options):
@@ -323,6 +337,10 @@ def test_columns_of_objects():
     assert mixed.text == ["7", "", "x"]
     assert column_of_values("a", np.array([None, None], dtype=object)).text == ["", ""]
     assert column_of_values("a", np.array([1, 2])).numbers.tolist() == [1, 2]
+    for values, declared in ((["1970-01-03T12", "NaT"], "date"), ([60, "NaT"], "")):
+        days = column_of_values("a", np.array(values, dtype="M8[h]" if declared else "m8[h]"))
+        np.testing.assert_array_equal(days.numbers, [2.5, np.nan])
+        assert days.declared == declared
 
 
 @pytest.mark.parametrize(
@@ -416,7 +434,9 @@ def test_a_later_column_that_counts_ten_nodes_in_another_order_is_asked_about(no
     table, known = InputTable("x", columns), [str(i + start) for i in range(nodes)]
     if refused:
         with pytest.raises(
-            GraphError, match="column 'rank': the values are the ids of the nodes in another order"
+            GraphError,
+            match=r"column 'rank': the values are the ids of the nodes in another order.*pass ids='rank' to join "
+            "rows by them, or ids=False if row i",
         ):
             feature_table(table, FeatureOptions(), known)
     else:

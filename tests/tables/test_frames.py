@@ -80,6 +80,8 @@ def test_a_labelled_matrix_is_aligned_by_label() -> None:
     for g in (Graph.from_any(pl.DataFrame(labelled)), Graph.from_any(pd.DataFrame(labelled))):
         assert g.node_names == names
         np.testing.assert_array_equal(dense(g), PATH)
+    pair = pl.DataFrame({"who": names[:2], "ann": [0.0, 2.0], "bob": [2.0, 0.0]})
+    assert Graph.from_any(pair).node_names == names[:2] and Graph.from_any(pair).adjacency[0, 1] == 2
     with pytest.raises(GraphError, match="same label 'ann'"):
         Graph.from_any(pd.DataFrame(PATH, index=["ann", "ann", "cy"], columns=["ann", "cy", "cy"]))
     with pytest.raises(GraphError, match="different labels"):
@@ -94,6 +96,9 @@ def test_three_edges_with_weights_are_no_matrix(frame: Any) -> None:
     assert g.num_edges == 3
     # Without titles that say so, a square of numbers may be either.
     numbers = {"a": [0, 1, 2], "b": [1, 2, 0], "c": [0.5, 0.25, 2.0]}
+    half = frame({"source": [0, 1], "b": [1, 0]}), frame({"a": [0, 1], "target": [1, 0]})
+    for square in half:
+        refuses(GraphError, "matrix or edges", Graph.from_any, square)
     for square in (frame(numbers), frame({"a": [0, 1], "b": [1, 0]})):
         with pytest.raises(GraphError, match=r"matrix or edges: call Graph.from_dense .* Graph.from_frame"):
             Graph.from_any(square)
@@ -129,6 +134,8 @@ def test_features_are_joined_by_the_index() -> None:
     np.testing.assert_array_equal(read_features(x, node_names=names), expected)
     with pytest.raises(GraphError, match="no row for node 'dan'"):
         Graph.from_edges(edges, node_names=["ann", "bob", "dan"]).with_features(x)
+    with pytest.raises(GraphError, match=r"no id of the index is a node.* pass ids=False if row i belongs"):
+        Graph.from_edges(edges, node_names=["a", "b", "c"]).with_features(x)
 
 
 def test_features_are_joined_by_a_column() -> None:

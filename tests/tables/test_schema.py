@@ -138,6 +138,14 @@ def test_one_note_names_every_column():
     )
     many = made({**{f"c{j}": RNG.normal(size=ROWS) for j in range(20)}, "city": CITY})
     assert note(many, "columns") == "columns: 20 numbers, 'city' category (3 values)"
+    for numbers, texts, said in (
+        (15, 6, "columns: 15 numbers, 6 texts (left out)"),
+        (16, 5, "columns: 16 numbers, 't0' text"),
+    ):
+        rules = [ColumnRule(f"n{i}", "number") for i in range(numbers)]
+        rules += [ColumnRule(f"t{i}", "text") for i in range(texts)]
+        assert TableSchema(tuple(rules)).note.startswith(said)
+        assert TableSchema(tuple(rules[1:])).note.startswith("columns: 'n1' number, 'n2' number")
     assert len(note(many, "columns").values["kinds"]) == 21
 
 
