@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -24,6 +25,7 @@ from torch.distributed.rendezvous import rendezvous
 from softcut.errors import ParameterError, SoftcutError
 
 _T = TypeVar("_T")
+_LAST_MESSAGE = 0.2  # seconds that threads get to drop it
 
 
 class JobError(SoftcutError, ValueError):
@@ -249,4 +251,7 @@ def process_group(device: str = "auto", timeout: float = 600.0) -> Iterator[JobG
         yield group
         group.gather(None)  # all leave together: none closes its connections while another still works
     finally:
+        # In older versions of PyTorch the end holds the interpreter while it waits for threads that may need it, to
+        # drop their last message: they get the time before.
+        time.sleep(_LAST_MESSAGE)
         dist.destroy_process_group()
