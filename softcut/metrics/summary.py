@@ -276,7 +276,7 @@ def _cluster(
         doubtful=tuple(_doubts(c, soft[members], called, typical)),
         bridges=tuple(
             Bridge(int(d), float(flow[c, d]), float(flow[c, d] / volume), called(int(weights[:, d].argmax())))
-            for d in np.argsort(-flow[c], kind="stable")
+            for d in np.argsort(-flow[c], kind="stable")[: _BRIDGES + 1]  # itself may be among them
             if d != c and flow[c, d] > 0
         )[:_BRIDGES],
     )
