@@ -137,12 +137,20 @@ def number_of_clusters(out: Path) -> str:
     chosen = {name: records.of(name, method, [0], settings) for name in DATASETS}
     known = _by_name(read_cells(out / "quality.json"), "nmi")
 
+    compared = read_json(out, "everyday")["rows"]
+
     def of(name: str, key: str) -> Any:
         return chosen[name][0][key] if chosen[name] else None
+
+    def comparing(name: str, key: str, digits: int) -> str:
+        row = compared.get(f"auto, {name}, cpu")
+        return "-" if row is None else f"{row['here'][key]:.{digits}f}"
 
     lines = [
         ["classes", *(str(classes[name]) for name in DATASETS)],
         ["clusters chosen", *(str(of(name, "n_clusters") or "-") for name in DATASETS)],
+        ["by networks for all", *(comparing(name, "chosen_by_all", 0) for name in DATASETS)],
+        ["time, in fits", *(comparing(name, "fits", 1) for name in DATASETS)],
         ["NMI with that number", *(short(of(name, "nmi")) for name in DATASETS)],
         [
             "NMI with the number of classes",
