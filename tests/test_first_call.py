@@ -14,9 +14,10 @@ HEAVY = {
     *("sklearn.metrics", "sklearn.cluster", "sklearn.decomposition", "sklearn.neighbors", "scipy.stats"),
     *("pandas", "polars", "matplotlib", "networkx", "igraph", "numba", "jinja2", "typer"),
 }
-if version("scikit-learn").startswith("1.6."):  # takes names from pandas while it is imported
-    HEAVY.remove("pandas")
 LATER = {"numpy.f2py", "narwhals", "scipy.special"}  # of some fits
+if version("scikit-learn").startswith("1.6."):  # takes names from these while it is imported
+    HEAVY.remove("pandas")
+    LATER.remove("scipy.special")
 COMMAND = """
 from softcut.cli import main
 try:
@@ -106,7 +107,7 @@ def test_what_scikit_learn_loads_for_later_is_there_when_it_is_used():
     """scikit-learn's base class loads scipy.stats, pandas and more, which wait until something is taken from them."""
     code = (
         "import softcut; softcut.GraphClustering\n"
-        "import numpy as np, sklearn.utils.fixes as fixes, sklearn.utils._array_api as arrays\n"
+        "import numpy as np, numpy.f2py, sklearn.utils.fixes as fixes, sklearn.utils._array_api as arrays\n"
         "assert callable(np.f2py.run_main) and np.f2py is sys.modules['numpy.f2py']\n"
         "assert arrays.special.expit(0.0) == 0.5\n"
         "import scipy.stats\n"

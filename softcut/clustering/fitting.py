@@ -248,7 +248,7 @@ def choose(
     recipe: Recipe,
     may_be_one: bool,
     tell: Tell,
-    seen: Mapping[int, Candidate] | None = None,
+    seen: Mapping[int, Candidate] = {},
 ) -> tuple[int, dict[int, Candidate]]:
     """The one of `numbers` with the highest score, and what speaks for each; a single number is not judged.
 
@@ -258,8 +258,14 @@ def choose(
     if len(numbers) == 1 and not seen:
         return numbers[0], {}
     candidates = {k: judge(k) for k in numbers}
+    # Networks may find less in a number than clusters of the features promised: then the next best is judged, too.
+    for further in sorted(seen, key=lambda c: (-seen[c]["score"], c)):
+        if further not in candidates and seen[further]["score"] > max(
+            c["score"] for c in candidates.values()
+        ):
+            candidates[further] = judge(further)
     k = max(candidates, key=lambda c: (candidates[c]["score"], -c))
-    candidates = dict(sorted({**(seen or {}), **candidates}.items()))
+    candidates = dict(sorted({**seen, **candidates}.items()))
     first, last = min(candidates), max(candidates)
     best = candidates[k]["score"]
     others: list[int] = []

@@ -141,7 +141,7 @@ class Recipe:
 
     # ---- choose the number of clusters, and say what was found (fitting.py, estimator.py)
     auto: tuple[int, ...] = tuple(range(2, 13))  # the numbers that n_clusters="auto" compares
-    last_numbers: int = 2  # of the best by clusters of the features, at most; networks are compared for these
+    last_numbers: int = 3  # of the best by clusters of the features, at most; networks are compared for these
     trial_networks: int = 12  # for each of these numbers: two for each distance
     supported: float = 0.5  # a peak of the curve with this share of the highest score is worth a note
     clear: float = 1.5  # from this structure on the verdict is "clear"; docs/images/structure.png shows why

@@ -297,9 +297,25 @@ def test_numbers_of_about_the_highest_score_and_of_most_structure_are_compared()
     assert promising([0.0, 0.0, 0.0], [1.0, 1.0, 1.0]) == (2, 3)
 
 
+def test_the_next_best_number_is_judged_where_networks_find_less_than_was_promised():
+    def described(score):
+        return {**dict.fromkeys(CANDIDATE, 0.0), "score": score, "structure": 2.0}
+
+    judged = []
+
+    def judge(k):
+        judged.append(k)
+        return described({2: 0.0, 3: 1.5, 4: 9.0}[k])
+
+    seen = {4: described(1.5), 2: described(3.0), 3: described(2.0)}
+    k, candidates = fitting.choose((2,), judge, Recipe(), True, lambda note: None, seen)
+    assert (k, judged) == (3, [2, 3])  # 1.5 of 4 is not above what networks found in 3
+    assert {c: each["score"] for c, each in candidates.items()} == {2: 0.0, 3: 1.5, 4: 1.5}
+
+
 @pytest.mark.parametrize("distances", [Recipe().distances, (2,)])
 def test_networks_would_choose_none_of_the_numbers_that_are_left_out(distances):
-    for last in (2, 11):
+    for last in (3, 11):
         recipe = Recipe(last_numbers=last, networks=8, distances=distances)
         assert sc.GraphClustering("auto", recipe=recipe).fit(PLANTED).n_clusters_ == 3
 

@@ -155,14 +155,14 @@ def cells(html: str) -> list[list[str]]:
 
 def test_the_html_of_a_graph_cell_by_cell() -> None:
     x = np.arange(49.0).reshape(7, 7)
-    x[0, :6] = [999.6, 1000, -1234.5, 1e12, 2.0**37, 0.123456]
+    x[0, :6] = [999.6, 1000, -1234.5, 2e12, 2.0**37, 0.123456]
     edges = [[0, 0, 1, 2], [1, 2, 2, 3]]
     g = Graph.from_edges(edges, x=x, y=[0, 1, 1, 1, 1, 1, 1], edge_weight=[1, 2, 3, 4], num_nodes=7)
     html = g._repr_html_()
     told = [["", "value"], ["nodes", "7"], ["edges", "4, weighted"], ["neighbours of a node, mean", "1.1"]]
     told += [["nodes without edges", "3"], ["features", "7"], ["labels", "2"]]
     titles = ["node", "neighbours", *(f"feature {j}" for j in range(6))]
-    first = ["0", "2", "999.6", "1,000", "-1,234", "1e+12", "137,438,953,472", "0.1235"]
+    first = ["0", "2", "999.6", "1,000", "-1,234", "2e+12", "137,438,953,472", "0.1235"]
     others = [
         [str(i), str(n), *(str(7 * i + j) for j in range(6))] for i, n in ((1, 2), (2, 3), (3, 1), (4, 0))
     ]
