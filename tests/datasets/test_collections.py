@@ -135,9 +135,11 @@ class _Evil:
         return Path.touch, (Path("evil"),)
 
 
-def test_bench_runs_no_code(here: Path) -> None:
+def test_files_of_graphs_run_no_code(here: Path) -> None:
     np.savez(here / "b.npz", tr_adj=np.array([_Evil()], object))
     refuses(DataError, "cannot be read as a Bench file", read_bench, here / "b.npz")
+    np.savez(here / "c.npz", num_nodes=np.array([_Evil()], object))
+    refuses(DataError, "c.npz cannot be read", tu.read_compact, here / "c.npz")
     assert not (here / "evil").exists()
 
 

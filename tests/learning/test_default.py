@@ -222,8 +222,10 @@ def test_the_default_averages_networks_and_subtrees(tmp_path: object) -> None:
     _, outputs = model._outputs(collection)
     share = model.subtree_share_
     said = np.mean([each.predict(counts) for each in model._subtrees], axis=0)
-    expected = (1 - share) * softmax(outputs.double().numpy(), axis=-1).mean(0) + share * said
-    assert np.allclose(model.predict_proba(graphs), expected, atol=1e-6)
+    chances = softmax(outputs.double().numpy(), axis=-1).mean(0)
+    for model.subtree_share_ in (0.25, share):
+        expected = (1 - model.subtree_share_) * chances + model.subtree_share_ * said
+        assert np.allclose(model.predict_proba(graphs), expected, atol=1e-6)
     numbers = np.unique(y, return_inverse=True)[1]
     first = hold_out(numbers, 0.1, [0, 0]).train
     twin = SubtreeClassifier.fit(counts[first], numbers[first], 2)
