@@ -100,7 +100,7 @@ class GraphClustering(
         cost more than they explain), and the same in a word.
     candidates_ : dict
         For each number of clusters, where several were compared: "score" (the highest is taken), "structure",
-        "agreement" of restarts and "description_length" in nats.
+        "agreement" of restarts, "description_length" in nats, and "iterations" of networks (0: none were trained).
     replicas_, weights_ : list of Replica, array
         How each network ended (empty for graphs without features), and the weights of those in the consensus.
     history_ : dict

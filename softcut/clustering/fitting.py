@@ -250,10 +250,10 @@ def choose(
     tell: Tell,
     seen: Mapping[int, Candidate] = {},
 ) -> tuple[int, dict[int, Candidate]]:
-    """The one of `numbers` with the highest score, and what speaks for each; a single number is not judged.
+    """The number with the highest score, and what speaks for each; a single one is not judged.
 
     If `may_be_one`, the answer is 1 where no number explains more than it costs. `seen` is what spoke for all numbers
-    when `numbers` were picked out of them.
+    when `numbers` were picked out of them; further ones of these may be judged.
     """
     if len(numbers) == 1 and not seen:
         return numbers[0], {}
