@@ -104,8 +104,10 @@ def version(t: Tensor) -> int | None:
     return None if t.is_inference() else getattr(t, "_version", None)
 
 
-# Gradients of a softmax (gradient, result, axis, type) and of a ReLU (gradient, result, 0).
+# Gradients of a softmax (gradient, result, axis, type), a ReLU (gradient, result, 0) and an ELU (gradient, 1, 1, 1, True,
+# result).
 softmax_backward, relu_backward = torch._softmax_backward_data, torch.ops.aten.threshold_backward
+elu_backward = torch.ops.aten.elu_backward
 
 # One step of Adam on lists of parameters, gradients and moments, and an addition to all tensors of a list; in place.
 fused_adam, add_to_each = torch._fused_adam_, torch._foreach_add_

@@ -23,7 +23,7 @@ from torch import Tensor
 from softcut.errors import GraphError
 from softcut.ops._torch import signed
 from softcut.ops.numerics import above_zero, safe_ratio
-from softcut.ops.spmm import CSRPattern, spmm
+from softcut.ops.spmm import CSRPattern, sparse_product, spmm
 
 # A multiplication in a sparse product costs about this many of a dense one (measured); an addition, where the
 # matrix holds ones, this many.
@@ -219,9 +219,27 @@ class Words:
         if self._dense is not None:
             flat = s.permute(*range(1, s.dim()), 0).reshape(-1, s.shape[0])
             return (flat @ self._dense.to(s.dtype)).view(*s.shape[1:], -1)
-        values = None if self._values is None else self._values.to(s.dtype)
-        table = spmm(self._turned, values, s.reshape(s.shape[0], -1))
+        table = spmm(self._turned, self._values_as(s), s.reshape(s.shape[0], -1))
         return table.view(-1, *s.shape[1:]).movedim(0, -1)
+
+    def table_of(self, columns: Tensor, rows: Tensor) -> Tensor:
+        """S'X [C, F] outside autograd, of S cluster by cluster [C, N] and node by node [N, C]; one of them is read."""
+        if self._dense is not None:
+            return columns @ self._dense.to(columns.dtype)
+        return sparse_product(self._turned, self._values_as(rows), rows).mT.contiguous()
+
+    def add_gradient(self, to_table: Tensor, to_columns: Tensor) -> None:
+        """Add dT X' [C, N], the gradient that dT [C, F], that of :meth:`table_of`, gives S, to `to_columns`."""
+        if self._dense is not None:
+            to_columns.addmm_(to_table, self._dense.to(to_table.dtype).mT)
+            return
+        pattern, order = self._turned.transpose
+        values = self._values_as(to_table)
+        values = None if values is None else values[order]
+        to_columns.add_(sparse_product(pattern, values, to_table.mT).mT)
+
+    def _values_as(self, like: Tensor) -> Tensor | None:
+        return None if self._values is None else self._values.to(like.dtype)
 
     def price(self, k: int) -> Tensor:
         """What a table of these words in K clusters costs to describe, in nats: the same for every S."""

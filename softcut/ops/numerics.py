@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from softcut.errors import GraphError, ParameterError
-from softcut.ops._torch import is_wrapped, relu_backward, softmax_backward
+from softcut.ops._torch import elu_backward, is_wrapped, relu_backward, softmax_backward
 
 # The first number that int32 does not hold.
 _INT32_END = 2**31
@@ -80,14 +80,19 @@ def inverse_sqrt(degree: Tensor) -> Tensor:
     return torch.where(positive, safe.rsqrt(), 0.0)
 
 
-def softmax_gradient(grad: Tensor, result: Tensor) -> Tensor:
-    """From the gradient of a softmax over the last axis to that of its input."""
-    return softmax_backward(grad, result, -1, result.dtype)
+def softmax_gradient(grad: Tensor, result: Tensor, dim: int = -1) -> Tensor:
+    """From the gradient of a softmax over an axis to that of its input."""
+    return softmax_backward(grad, result, dim, result.dtype)
 
 
 def relu_gradient(grad: Tensor, result: Tensor) -> Tensor:
     """From the gradient of a ReLU to that of its input."""
     return relu_backward(grad, result, 0)
+
+
+def elu_gradient(grad: Tensor, result: Tensor) -> Tensor:
+    """From the gradient of an ELU to that of its input."""
+    return elu_backward(grad, 1, 1, 1, True, result)
 
 
 def per_row(values: Tensor, s: Tensor) -> Tensor:

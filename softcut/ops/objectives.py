@@ -105,7 +105,8 @@ class ClusterTables:
     @property
     def sizes(self) -> Tensor:
         """S'1."""
-        return self.op.layout.total(self.s)
+        known = None if self.products is None else self.products.sizes
+        return self.op.layout.total(self.s) if known is None else known
 
     @property
     def cut_terms(self) -> tuple[Tensor, Tensor]:

@@ -16,6 +16,7 @@ from softcut.errors import ParameterError
 from softcut.ops import CSR, ClusterTables, Operator, Words, get_objective
 from softcut.ops.numerics import mean_of_graphs
 from softcut.ops.objectives import edge_count, word_table
+from softcut.ops.soft_tables import soft_tables, takes_soft_tables
 from softcut.training.groups import groups_pay, train_in_groups
 from softcut.training.loop import Loop
 from softcut.training.net import DenseInput, FirstLayer, ReplicaNet, softmax_of
@@ -287,11 +288,17 @@ class ClusteringTask(Task):
         self.start, self.start_inputs = self.start[:, rows], DenseInput(self.inputs.z[:, rows])
 
     def step(self) -> dict[str, Tensor]:
-        s = softmax_of(self.logits(self.inputs), self.settings.temperature)
+        logits, settings = self.logits(self.inputs), self.settings
+        if self.loss is None and settings.objective == "evidence" and takes_soft_tables(self.op, logits):
+            logits = logits if settings.temperature == 1 else logits / settings.temperature
+            tables = soft_tables(self.op, logits, target=self.sizes, **self.known)
+            cut, ortho = two_terms(settings.objective, tables)
+            return {"cut": cut, "ortho": ortho}
+        s = softmax_of(logits, settings.temperature)
         if self.loss is not None:
             cut, ortho = self.loss(self.op, s)
         else:
-            cut, ortho = replica_losses(self.op, s, self.settings.objective, self.sizes, **self.known)
+            cut, ortho = replica_losses(self.op, s, settings.objective, self.sizes, **self.known)
         return {"cut": cut, "ortho": ortho}
 
     def logits(self, inputs: FirstLayer) -> Tensor:

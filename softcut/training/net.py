@@ -26,7 +26,11 @@ from softcut.errors import ParameterError
 from softcut.ops import CSRPattern, Operator, Segments
 from softcut.ops.batching import replicas_on_kernels
 from softcut.ops.information import SPARSE_COST
+from softcut.ops.numerics import elu_gradient
 from softcut.ops.spmm import spmm
+
+
+_ELU = nn.functional.elu_
 
 
 class DenseInput:
@@ -46,29 +50,59 @@ class DenseInput:
         self.z: Any = z.unsqueeze(0) if isinstance(z, Tensor) and z.dim() == 2 else z
         self.in_channels = first.shape[-1]
 
-    def __call__(self, weights: list[Tensor], scales: Sequence[int]) -> Tensor:
-        # Replicas of one scale stand together.
+    def groups(self, scales: Sequence[int]) -> tuple[list[Tensor], list[int]]:
+        """The features that are read, and how many replicas read each; those of one scale stand together."""
         each = [(scale, len(list(members))) for scale, members in itertools.groupby(scales)]
-        return _ProductPerScale.apply(weights[0], [self.z[scale] for scale, _ in each], [n for _, n in each])
+        return [self.z[scale] for scale, _ in each], [n for _, n in each]
+
+    def __call__(self, weights: list[Tensor], scales: Sequence[int]) -> Tensor:
+        return _ProductPerScale.apply(weights[0], *self.groups(scales))
+
+
+def _per_scale(kernel: Tensor, features: list[Tensor], counts: list[int]) -> Tensor:
+    """W_r Z' [R, H, N], with a constant Z [N, F] for each group of replicas; written into one array."""
+    out = kernel.new_empty(*kernel.shape[:2], len(features[0]))
+    for z, rows, part in zip(features, kernel.split(counts), out.split(counts), strict=True):
+        torch.mm(rows.flatten(0, 1), z.mT, out=part.flatten(0, 1))
+    return out
+
+
+def _per_scale_gradient(grad: Tensor, features: list[Tensor], counts: list[int]) -> Tensor:
+    parts = [g.flatten(0, 1) @ z for z, g in zip(features, grad.split(counts), strict=True)]
+    return torch.cat(parts).view(*grad.shape[:2], -1)
 
 
 class _ProductPerScale(torch.autograd.Function):
-    """W_r Z' [R, H, N], with a constant Z [N, F] for each group of replicas; written into one array."""
-
     @staticmethod
     def forward(ctx, kernel, features, counts):  # type: ignore[no-untyped-def]
         ctx.features, ctx.counts = features, counts
-        out = kernel.new_empty(*kernel.shape[:2], len(features[0]))
-        for z, rows, part in zip(features, kernel.split(counts), out.split(counts), strict=True):
-            torch.mm(rows.flatten(0, 1), z.mT, out=part.flatten(0, 1))
-        return out
+        return _per_scale(kernel, features, counts)
 
     @staticmethod
     @once_differentiable
     def backward(ctx, grad):  # type: ignore[no-untyped-def]
+        return _per_scale_gradient(grad.contiguous(), ctx.features, ctx.counts), None, None
+
+
+class _Network(torch.autograd.Function):
+    """Both layers on a CPU: arrays of the size of the hidden layer are written over instead of made anew."""
+
+    @staticmethod
+    def forward(ctx, first, bias, second, second_bias, features, counts):  # type: ignore[no-untyped-def]
+        h = _ELU(_per_scale(first, features, counts).add_(bias.unsqueeze(-1)))
+        ctx.features, ctx.counts = features, counts
+        ctx.save_for_backward(h, second)
+        return torch.baddbmm(second_bias.unsqueeze(-1), second, h)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad):  # type: ignore[no-untyped-def]
+        h, second = ctx.saved_tensors
         grad = grad.contiguous()
-        parts = [g.flatten(0, 1) @ z for z, g in zip(ctx.features, grad.split(ctx.counts), strict=True)]
-        return torch.cat(parts).view(*grad.shape[:2], -1), None, None
+        to_second = torch.bmm(grad, h.mT)
+        to_h = elu_gradient(torch.bmm(second.mT, grad), h)
+        to_first = _per_scale_gradient(to_h, ctx.features, ctx.counts)
+        return to_first, to_h.sum(-1), to_second, grad.sum(-1), None, None
 
 
 class ConvInput:
@@ -198,7 +232,7 @@ class ReplicaNet(nn.Module):
         seeds: Sequence[int],
         hidden: int = 16,
         terms: int = 1,
-        act: Callable[[Tensor], Tensor] = nn.functional.elu_,
+        act: Callable[[Tensor], Tensor] = _ELU,
         scales: Sequence[int] | None = None,
         dtype: torch.dtype = torch.float32,
     ) -> None:
@@ -231,6 +265,8 @@ class ReplicaNet(nn.Module):
 
     def forward(self, inputs: FirstLayer) -> Tensor:
         """Logits [R, K, N]."""
+        if isinstance(inputs, DenseInput) and self.hidden and self.act is _ELU and not self.bias.is_cuda:
+            return _Network.apply(self.first[0], self.bias, self.second, self.second_bias, *inputs.groups(self.scales))
         # In place, where the first layer left it: a fresh array costs more than the arithmetic.
         h = inputs(list(self.first), self.scales).add_(self.bias.unsqueeze(-1))
         if not self.hidden:
