@@ -47,18 +47,19 @@ def kmeans(
     some = finalists is not None and finalists < n_init and max_iter > _TRIAL
     first = _TRIAL if some else max_iter
     _, centres = kmeans_restarts(x, k, n_init, max_iter=first, random_state=random_state)
-    inertia = _inertia(x, centres)
+    inertia = inertias(x, centres)
     if some:
         best_ones = inertia.argsort(stable=True)[:finalists]
         rest = max_iter - first
         _, centres = kmeans_restarts(x, k, len(best_ones), max_iter=rest, start=centres[best_ones])
-        inertia = _inertia(x, centres)
+        inertia = inertias(x, centres)
     best = int(inertia.argmin())
     labels = squared_distances(x, centres[best]).min(1).indices
     return KMeansResult(labels, centres[best], float(inertia[best]))
 
 
-def _inertia(x: Tensor, centres: Tensor) -> Tensor:
+def inertias(x: Tensor, centres: Tensor) -> Tensor:
+    """Sums of squared distances [B] from x [N, F] to the nearest of centres [B, K, F]."""
     parts = centres.split(_at_once(x, centres.shape[1]))
     nearest = torch.cat([_scores(x, part).amin(1) for part in parts])
     return (nearest + x.square().sum(1)).clamp(min=0).sum(1)
@@ -118,8 +119,8 @@ def _step(x: Tensor, centres: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 def _scores(x: Tensor, centres: Tensor) -> Tensor:
     """|c|^2 - 2 x c' for every restart: [B, K, N]; one matrix product for all of them."""
     b, k, f = centres.shape
-    cross = centres.reshape(b * k, f) @ x.mT
-    return centres.square().sum(-1, keepdim=True) - 2 * cross.view(b, k, -1)
+    flat = centres.reshape(b * k, f)
+    return torch.addmm(flat.square().sum(1, keepdim=True), flat, x.mT, alpha=-2).view(b, k, -1)
 
 
 def _group(x: Tensor, labels: Tensor, k: int) -> tuple[Tensor, Tensor]:

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from softcut.clustering.edges import edge_clusters
-from softcut.clustering.kmeans import assign, kmeans_restarts
+from softcut.clustering.kmeans import assign, inertias, kmeans_restarts
 from softcut.clustering.prepare import Prepared, Tell
 from softcut.clustering.recipe import Recipe
 from softcut.device import memory_of, shared_threads
@@ -252,11 +252,10 @@ def _starts(prepared: Prepared, scales: Sequence[int], k: int, recipe: Recipe, s
 def _best_centres(rows: Tensor, k: int, count: int, tries: int, recipe: Recipe, seed: int) -> Tensor:
     """Centres [count, K, F] of k-means of rows [n, F], each the better one of `tries`."""
     least = recipe.least * len(rows) / k
-    nearest, centres = kmeans_restarts(
+    _, centres = kmeans_restarts(
         rows, k, tries * count, max_iter=recipe.start_rounds, least=least, random_state=seed
     )
-    own = centres.gather(1, nearest.unsqueeze(-1).expand(-1, -1, rows.shape[1]))
-    error = (rows - own).square().sum((1, 2))
+    error = inertias(rows, centres)
     return centres[error.view(count, tries).argmin(1) + tries * torch.arange(count, device=rows.device)]
 
 

@@ -104,8 +104,8 @@ def version(t: Tensor) -> int | None:
     return None if t.is_inference() else getattr(t, "_version", None)
 
 
-# Gradients of a softmax (gradient, result, axis, type), a ReLU (gradient, result, 0) and an ELU (gradient, 1, 1, 1, True,
-# result).
+# Gradients of a softmax (gradient, result, axis, type), of a ReLU (gradient, result, 0) and of an ELU (gradient,
+# three factors of 1, True, result).
 softmax_backward, relu_backward = torch._softmax_backward_data, torch.ops.aten.threshold_backward
 elu_backward = torch.ops.aten.elu_backward
 

@@ -158,12 +158,11 @@ def lift_adjacency(s: Tensor, a_pool: Tensor) -> Tensor:
 
 
 class PooledProducts(NamedTuple):
-    """S'X [B, K, F], S'AS [B, K, K] and S'S [B, K, K]; S'1 [B, K] where it is known too."""
+    """S'X [B, K, F], S'AS [B, K, K] and S'S [B, K, K]."""
 
     x: Tensor
     quadratic: Tensor
     gram: Tensor
-    sizes: Tensor | None = None
 
 
 @signed

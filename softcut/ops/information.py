@@ -125,9 +125,12 @@ def word_price(k: int, counts: Tensor) -> Tensor:
     return multinomial_complexity(k, counts).sum(-1)
 
 
-def edge_gain(edges: Tensor, count: Tensor | float) -> Tensor:
-    """G_e: what clusters say about the other end of an edge, less its price, in nats; 0 without edges."""
-    price = edge_price(edges.shape[-1], count).to(edges)
+def edge_gain(edges: Tensor, count: Tensor | float, price: Tensor | None = None) -> Tensor:
+    """G_e: what clusters say about the other end of an edge, less its price, in nats; 0 without edges.
+
+    `price` is :func:`edge_price` where it is known already: it does not depend on S.
+    """
+    price = (edge_price(edges.shape[-1], count) if price is None else price).to(edges)
     return torch.where(above_zero(edges.sum((-2, -1))), count * mutual_information(edges) - price, 0.0)
 
 
@@ -214,8 +217,7 @@ class Words:
 
     def table(self, s: Tensor) -> Tensor:
         """S'X: [K, F] for S [N, K], [R, K, F] for S [N, R, K]."""
-        if s.shape[0] != self.shape[0]:
-            raise GraphError(f"s must have a row for each of the {self.shape[0]} nodes, got {list(s.shape)}.")
+        self._check(s)
         if self._dense is not None:
             flat = s.permute(*range(1, s.dim()), 0).reshape(-1, s.shape[0])
             return (flat @ self._dense.to(s.dtype)).view(*s.shape[1:], -1)
@@ -224,6 +226,7 @@ class Words:
 
     def table_of(self, columns: Tensor, rows: Tensor) -> Tensor:
         """S'X [C, F] outside autograd, of S cluster by cluster [C, N] and node by node [N, C]; one of them is read."""
+        self._check(rows)
         if self._dense is not None:
             return columns @ self._dense.to(columns.dtype)
         return sparse_product(self._turned, self._values_as(rows), rows).mT.contiguous()
@@ -237,6 +240,10 @@ class Words:
         values = self._values_as(to_table)
         values = None if values is None else values[order]
         to_columns.add_(sparse_product(pattern, values, to_table.mT).mT)
+
+    def _check(self, s: Tensor) -> None:
+        if s.shape[0] != self.shape[0]:
+            raise GraphError(f"s must have a row for each of the {self.shape[0]} nodes, got {list(s.shape)}.")
 
     def _values_as(self, like: Tensor) -> Tensor | None:
         return None if self._values is None else self._values.to(like.dtype)

@@ -86,10 +86,13 @@ class ClusterTables:
     op: Operator  # A, or A~ where the objective is `normalised`
     s: Tensor
     products: PooledProducts | None = None  # S'AS and S'S, where a pooling layer has them already
+    totals: Tensor | None = None  # S'1, where it is known
     words: Tensor | None = None  # S'X [B, K, F] ([B, R, K, F]) of features that are counts
     num_edges: Tensor | float | None = None  # what `edges` counts, per graph; None: found out
     num_words: Tensor | float = 0.0  # what `words` counts
-    words_price: Tensor | None = None  # the price of the table of words, where it is known already
+    # The prices of the tables of edges and of words, where they are known already.
+    edges_price: Tensor | None = None
+    words_price: Tensor | None = None
     target: Tensor | None = None  # [R, K] sizes that L_o holds clusters to, in place of equal ones
 
     @property
@@ -105,8 +108,7 @@ class ClusterTables:
     @property
     def sizes(self) -> Tensor:
         """S'1."""
-        known = None if self.products is None else self.products.sizes
-        return self.op.layout.total(self.s) if known is None else known
+        return self.op.layout.total(self.s) if self.totals is None else self.totals
 
     @property
     def cut_terms(self) -> tuple[Tensor, Tensor]:
@@ -153,7 +155,7 @@ def _evidence(tables: ClusterTables) -> tuple[Tensor, ...]:
     count = edge_count(tables.op) if tables.num_edges is None else tables.num_edges
     if isinstance(count, Tensor):  # [B], beside replicas
         count = count.to(tables.s.dtype).view(-1, *[1] * (tables.s.dim() - 1 - tables.op.layout.rows))
-    gain = edge_gain(tables.edges, count)
+    gain = edge_gain(tables.edges, count, tables.edges_price)
     if tables.words is not None:
         gain = gain + word_gain(tables.words, tables.num_words, tables.words_price)
     sizes = tables.sizes

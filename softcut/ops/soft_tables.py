@@ -19,6 +19,7 @@ from torch.autograd.function import once_differentiable
 from softcut.ops.coarsen import PooledProducts
 from softcut.ops.csr import CSR
 from softcut.ops.information import Words
+from softcut.ops.kernels import on_cpu
 from softcut.ops.numerics import softmax_gradient
 from softcut.ops.objectives import ClusterTables
 from softcut.ops.operator import Operator
@@ -27,7 +28,7 @@ from softcut.ops.operator import Operator
 def takes_soft_tables(op: Operator, logits: Tensor) -> bool:
     """Whether :func:`soft_tables` holds: one symmetric, constant graph on a CPU."""
     one = isinstance(op, CSR) and op.num_graphs == 1 and op.symmetric and not op.requires_grad
-    return one and logits.device.type == "cpu"
+    return one and on_cpu(logits)
 
 
 def soft_tables(op: Operator, logits: Tensor, words: Words | None = None, **known: Any) -> ClusterTables:
@@ -41,20 +42,20 @@ def soft_tables(op: Operator, logits: Tensor, words: Words | None = None, **know
     ([[[[0.0, 1.0], [1.0, 0.0]]]], [[[1.0, 1.0]]])
     """
     s, *tables = _SoftTables.apply(logits, op, words)
-    edges, gram, sizes, table = (None if each is None else each.unsqueeze(0) for each in tables)
+    edges, gram, sizes, table = (each.unsqueeze(0) for each in tables)
     known |= {} if words is None else {"words": table, "num_words": words.count}
-    return ClusterTables(op, s.permute(2, 0, 1), PooledProducts(table, edges, gram, sizes), **known)
+    return ClusterTables(op, s.permute(2, 0, 1), PooledProducts(table, edges, gram), sizes, **known)
 
 
 class _SoftTables(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, logits: Tensor, op: Operator, words: Words | None) -> tuple[Tensor | None, ...]:
+    def forward(ctx: Any, logits: Tensor, op: Operator, words: Words | None) -> tuple[Tensor, ...]:
         s = logits.softmax(1)
         r, k, n = s.shape
         columns = s.view(r * k, n)
         rows = columns.mT.contiguous()
         y = op.matmul(rows).mT.contiguous().view(r, k, n)
-        table = None if words is None else words.table_of(columns, rows).view(r, k, -1)
+        table = s.new_zeros(r, k, 0) if words is None else words.table_of(columns, rows).view(r, k, -1)
         ctx.words = words
         ctx.save_for_backward(s, y)
         ctx.mark_non_differentiable(s)
@@ -63,13 +64,13 @@ class _SoftTables(torch.autograd.Function):
 
     @staticmethod
     @once_differentiable
-    def backward(
-        ctx: Any, _: None, to_edges: Tensor | None, to_gram: Tensor | None, to_sizes: Tensor, to_words: Any
-    ) -> tuple[Tensor | None, ...]:
+    def backward(ctx: Any, _: None, *to_tables: Tensor | None) -> tuple[Tensor | None, ...]:
         s, y = ctx.saved_tensors
-        to_s = to_sizes.unsqueeze(-1).expand_as(s) if to_edges is None else torch.baddbmm(to_sizes.unsqueeze(-1), to_edges + to_edges.mT, y)
-        if to_gram is not None:
-            to_s.baddbmm_(to_gram + to_gram.mT, s)
-        if to_words is not None:
+        to_edges, to_gram, to_sizes, to_words = to_tables  # None for a table that was not used
+        to_s = torch.zeros_like(s) if to_sizes is None else to_sizes.unsqueeze(-1).expand_as(s).clone()
+        for given, factor in ((to_edges, y), (to_gram, s)):
+            if given is not None:
+                to_s.baddbmm_(given + given.mT, factor)
+        if to_words is not None and ctx.words is not None:
             ctx.words.add_gradient(to_words.flatten(0, 1), to_s.view(-1, s.shape[-1]))
         return softmax_gradient(to_s, s, 1), None, None

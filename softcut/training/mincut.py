@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from softcut.device import threads_for
 from softcut.errors import ParameterError
 from softcut.ops import CSR, ClusterTables, Operator, Words, get_objective
+from softcut.ops.information import edge_price
 from softcut.ops.numerics import mean_of_graphs
 from softcut.ops.objectives import edge_count, word_table
 from softcut.ops.soft_tables import soft_tables, takes_soft_tables
@@ -72,14 +73,15 @@ def replica_losses(
     *,
     words: Words | None = None,
     num_edges: Tensor | float | None = None,
+    edges_price: Tensor | None = None,
     words_price: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
     """L_c and L_o of every replica, or the two terms of another objective: two vectors [R].
 
     They are means over the graphs, except the evidence: a clustering network gives the clusters of all graphs the
     same meaning, so edges and words of all of them are counted in one table. `op` is A~, or for "dmon" and "evidence" A
-    itself, and S is [N, R, K]; `num_edges` and `words_price`, the price of the table of words, need not be computed
-    where they are known. The rest is as for :func:`train`.
+    itself, and S is [N, R, K]; the number of edges and the prices of both tables need not be computed where they are
+    known. The rest is as for :func:`train`.
 
     >>> import torch
     >>> from softcut.ops import CSR
@@ -93,7 +95,8 @@ def replica_losses(
         op = _one_graph(op)
         table, count = word_table(op, s, words)
         num_edges = edge_count(op) if num_edges is None else num_edges
-        known = {"words": table, "num_edges": num_edges, "num_words": count, "words_price": words_price}
+        known = {"words": table, "num_edges": num_edges, "num_words": count}
+        known |= {"edges_price": edges_price, "words_price": words_price}
     return two_terms(objective, ClusterTables(op, s, target=sizes, **known))
 
 
@@ -271,7 +274,8 @@ class ClusteringTask(Task):
         self.known: dict[str, Any] = {}  # what the evidence needs and is the same in every step
         if loss is None and settings.objective == "evidence":
             self.op = _one_graph(self.op)
-            self.known["num_edges"] = edge_count(self.op) if num_edges is None else num_edges
+            edges = edge_count(self.op) if num_edges is None else num_edges
+            self.known |= {"num_edges": edges, "edges_price": edge_price(net.k, edges)}
             if words is not None:
                 self.known |= {"words": words, "words_price": words.price(net.k)}
         if start is not None and start.shape[1] > _START_ROWS and isinstance(inputs, DenseInput):

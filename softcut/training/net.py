@@ -26,9 +26,9 @@ from softcut.errors import ParameterError
 from softcut.ops import CSRPattern, Operator, Segments
 from softcut.ops.batching import replicas_on_kernels
 from softcut.ops.information import SPARSE_COST
+from softcut.ops.kernels import on_cpu
 from softcut.ops.numerics import elu_gradient
 from softcut.ops.spmm import spmm
-
 
 _ELU = nn.functional.elu_
 
@@ -265,8 +265,9 @@ class ReplicaNet(nn.Module):
 
     def forward(self, inputs: FirstLayer) -> Tensor:
         """Logits [R, K, N]."""
-        if isinstance(inputs, DenseInput) and self.hidden and self.act is _ELU and not self.bias.is_cuda:
-            return _Network.apply(self.first[0], self.bias, self.second, self.second_bias, *inputs.groups(self.scales))
+        if type(inputs) is DenseInput and self.act is _ELU and self.hidden and on_cpu(self.bias):
+            layers = (self.first[0], self.bias, self.second, self.second_bias)
+            return _Network.apply(*layers, *inputs.groups(self.scales))
         # In place, where the first layer left it: a fresh array costs more than the arithmetic.
         h = inputs(list(self.first), self.scales).add_(self.bias.unsqueeze(-1))
         if not self.hidden:

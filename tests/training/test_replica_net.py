@@ -72,6 +72,23 @@ def test_scales_and_what_is_kept():
             ReplicaNet(5, 3, seeds=[1, 2], scales=bad)
 
 
+def test_both_layers_at_once_are_those_of_separate_operations():
+    """On a CPU the passes are written out; another activation takes the ordinary way."""
+    z, scales = numbers(2, 7, 5), [0, 1, 1]
+    net = ReplicaNet(5, 3, seeds=[1, 2, 3], hidden=4, scales=scales, dtype=torch.float64)
+    for bias in (net.bias, net.second_bias):
+        torch.nn.init.normal_(bias, generator=torch.Generator().manual_seed(0))
+    parameters, slope = list(net.parameters()), numbers(3, 3, 7, seed=2)
+    mine = net(DenseInput(z))
+    net.act = lambda h: torch.nn.functional.elu(h)
+    plain = net(DenseInput(z))
+    torch.testing.assert_close(mine, plain)
+    for a, b in zip(*(torch.autograd.grad(each, parameters, slope) for each in (mine, plain)), strict=True):
+        torch.testing.assert_close(a, b)
+    wanted = torch.nn.functional.elu(net.first[0] @ z[scales].mT + net.bias.unsqueeze(-1))
+    torch.testing.assert_close(mine, net.second @ wanted + net.second_bias.unsqueeze(-1))
+
+
 def test_replicas_read_the_features_of_their_scale():
     z, kernel = numbers(3, 7, 5), numbers(4, 2, 5, seed=1)
     for given in (z, {0: z[0], 2: z[2]}):

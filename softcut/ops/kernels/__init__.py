@@ -106,6 +106,16 @@ def _works(device: torch.device) -> bool:
         return False
 
 
+def on_cpu(s: Tensor) -> bool:
+    """Whether what is written out for CPUs may be used: not where kernels are asked for by name.
+
+    >>> import torch
+    >>> on_cpu(torch.ones(3, 2))
+    True
+    """
+    return s.device.type == "cpu" and mode() != "triton"
+
+
 def takes(s: Tensor, entries: int, fewest: int = FEWEST) -> bool:
     """Whether the product of a matrix that has `entries` entries with `s` [N, K] goes to a kernel.
 
