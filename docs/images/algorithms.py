@@ -19,7 +19,7 @@ from scipy.sparse.csgraph import connected_components
 
 import softcut as sc
 from softcut.clustering import Recipe, edges
-from softcut.clustering.edges import cut, merge_steps
+from softcut.clustering.group_merges import cut, merge_steps
 from softcut.clustering.prepare import Encoder
 from softcut.colours import cluster_colours
 from softcut.datasets import attributed_communities

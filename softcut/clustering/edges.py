@@ -11,67 +11,101 @@ eigenvectors see more. So there are starts of both kinds, and the one with most 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
-import numpy as np
 import torch
 from torch import Tensor
 
+from softcut.clustering.group_merges import cut, merge_steps
 from softcut.clustering.kmeans import assign, kmeans_restarts
 from softcut.clustering.node_features import Nodes, positions
 from softcut.clustering.recipe import DEFAULT, Recipe
 from softcut.ops import CSR, Operator, entropy, mutual_information
 from softcut.ops.information import edge_gain
 
+_FEW_ROUNDS = 8  # of moves, after which numbers of clusters are compared
 
-def edge_clusters(
-    op: CSR,
-    ks: Sequence[int],
-    random_state: int = 0,
-    recipe: Recipe = DEFAULT,
-    *,
-    quick: bool = False,
-    at: Callable[[int], None] | None = None,
-) -> dict[int, Tensor]:
-    """For each K of `ks`, two or three clusterings [N, C] into at most K clusters, the one with most evidence first.
 
-    Levels, positions and merges are found once for all K. Weights are counted in whole numbers, so devices differ by
-    no more than the rounding of logarithms and eigenvectors. Nodes without edges get some cluster. `quick` makes one
-    clustering for each K, from groups that were joined: networks can begin with it. `at` is told each K in turn.
+class EdgeClusters:
+    """Clusterings [N, C] into at most K clusters from several starts; what all K of `ks` share is found once.
+
+    Weights are counted in whole numbers, so devices differ by no more than the rounding of logarithms and
+    eigenvectors. Nodes without edges get some cluster. `quick` makes one clustering, from groups that were joined:
+    networks can begin with it.
     """
-    base, n = _Level.of(op), op.num_rows
-    device = base.own.device
-    one, each = torch.zeros(n, dtype=torch.long, device=device), torch.arange(n, device=device)
-    joined = len(base.row) > 0
-    clusters = {k: (each if joined and k >= n else one).unsqueeze(1).repeat(1, 2) for k in ks}
-    searched = [k for k in clusters if joined and 1 < k < n]
-    if not searched:
-        return clusters
-    groups = _groups(n, max(searched), recipe)
-    starts = [_joined(base, groups, _random(random_state), recipe)]
-    where = None if quick else positions(op, random_state=random_state)
-    where = where if where is not None and where.any() else None  # none in a complete graph, say
-    if where is not None:
-        starts.append(_nearest(where, min(groups, recipe.edges.groups * max(searched)), random_state, recipe))
-    elif not quick:
-        starts.append(_joined(base, groups, _random(random_state + 1), recipe))
-    merges = [merge_steps(base.table(start, int(start.max()) + 1).cpu().numpy()) for start in starts]
-    for k in searched:
-        if at is not None:
-            at(k)
-        random = _random(random_state)
+
+    def __init__(
+        self,
+        op: CSR,
+        ks: Sequence[int],
+        random_state: int = 0,
+        recipe: Recipe = DEFAULT,
+        *,
+        quick: bool = False,
+    ) -> None:
+        self._base, self._seed, self._recipe, self._quick = _Level.of(op), random_state, recipe, quick
+        base, n = self._base, op.num_rows
+        self._joined = len(base.row) > 0
+        self._where: Tensor | None = None
+        searched = [k for k in ks if self._searches(k)]
+        if not searched:
+            return
+        groups = _groups(n, max(searched), recipe)
+        self._starts = [_joined(base, groups, _random(random_state), recipe)]
+        where = None if quick else positions(op, random_state=random_state)
+        if where is not None and where.any():  # none in a complete graph, say
+            self._where = where
+            few = min(groups, recipe.edges.groups * max(searched))
+            self._starts.append(_nearest(where, few, random_state, recipe))
+        elif not quick:
+            self._starts.append(_joined(base, groups, _random(random_state + 1), recipe))
+        self._merges = [merge_steps(base.table(s, int(s.max()) + 1).cpu().numpy()) for s in self._starts]
+
+    def settled(self, k: int) -> Tensor:
+        """Two or three clusterings, the one with most evidence first."""
+        labels, random = self._cuts(k), _random(self._seed)
+        if not self._searches(k):
+            return labels
+        if self._quick:
+            return _settled(self._base, labels[:, 0], k, random, self._recipe).unsqueeze(1)
+        return _best_first(self._base, list(labels.unbind(1)), k, random, self._recipe)
+
+    def begun(self, k: int) -> Tensor:
+        """The same after a few moves of single nodes only: enough to compare numbers of clusters."""
+        labels, random = self._cuts(k), _random(self._seed)
+        if not self._searches(k):
+            return labels
+        moves = (_moved(self._base, each, k, random, self._recipe, _FEW_ROUNDS) for each in labels.unbind(1))
+        return torch.stack(list(moves), dim=1)
+
+    def _searches(self, k: int) -> bool:
+        """Whether there is anything to find."""
+        return self._joined and 1 < k < self._base.nodes
+
+    def _cuts(self, k: int) -> Tensor:
+        """Two or three clusterings before nodes are moved: cuts of the merges, and nearest positions."""
+        n, device = self._base.nodes, self._base.own.device
+        if not self._searches(k):
+            one = torch.zeros(n, dtype=torch.long, device=device)
+            each = torch.arange(n, device=device)
+            return (each if self._joined and k >= n else one).unsqueeze(1).repeat(1, 2)
         labels = [
             torch.from_numpy(cut(steps, k)).to(device)[start]
-            for start, steps in zip(starts, merges, strict=True)
+            for start, steps in zip(self._starts, self._merges, strict=True)
         ]
-        if where is not None:
-            labels.append(_nearest(where, k, random_state, recipe))
-        if quick:
-            clusters[k] = _settled(base, labels[0], k, random, recipe).unsqueeze(1)
-        else:
-            clusters[k] = _best_first(base, labels, k, random, recipe)
-    return clusters
+        if self._where is not None:
+            labels.append(_nearest(self._where, k, self._seed, self._recipe))
+        return torch.stack(labels, dim=1)
+
+
+def edge_clusters(
+    op: CSR, ks: Sequence[int], random_state: int = 0, recipe: Recipe = DEFAULT, *, quick: bool = False
+) -> dict[int, Tensor]:
+    """:meth:`EdgeClusters.settled` for each K of `ks`."""
+    found = EdgeClusters(op, ks, random_state, recipe, quick=quick)
+    return {k: found.settled(k) for k in ks}
 
 
 def _wanted(k: int, recipe: Recipe) -> int:
@@ -283,26 +317,33 @@ def _settled(base: _Level, labels: Tensor, k: int, random: torch.Generator, reci
     return labels
 
 
-def _moved(level: _Level, labels: Tensor, k: int, random: torch.Generator, recipe: Recipe) -> Tensor:
+def _moved(
+    level: _Level,
+    labels: Tensor,
+    k: int,
+    random: torch.Generator,
+    recipe: Recipe,
+    rounds: int | None = None,
+) -> Tensor:
     """Labels [N] after nodes moved to the cluster that says most about their edges, while G_e rises.
 
     A node adds log(T_ab / (t_a t_b)) for each edge to cluster b when it is in cluster a, with T the shares of the
     edges between clusters and t those of their ends. All nodes move at once, against the table of the last round; once
     that no longer helps, half of them, another half each time.
     """
-    table, failed, halves = level.table(labels, k), 0, False
-    most = float(mutual_information(table))
-    for _ in range(recipe.edges.move_rounds):
-        nodes, other = _better(level, labels, table, k, recipe)
+    seen, failed, halves = _look(level, labels, k, recipe), 0, False
+    most = float(mutual_information(seen.table))
+    for _ in range(recipe.edges.move_rounds if rounds is None else rounds):
+        nodes, other = _better(level, labels, seen, k, recipe)
         if halves:
             turn = (torch.rand(level.nodes, generator=random) < 0.5).to(nodes.device)[nodes]
             nodes, other = nodes[turn], other[turn]
         proposed = labels.index_put((nodes,), other)
-        between = level.table(proposed, k)
-        gain = float(mutual_information(between))
+        after = _look(level, proposed, k, recipe)
+        gain = float(mutual_information(after.table))
         risen = gain - most
         if risen > 0:
-            labels, table, most = proposed, between, gain
+            labels, seen, most = proposed, after, gain
         if risen > recipe.edges.rise * most:
             failed = 0
             continue
@@ -312,29 +353,52 @@ def _moved(level: _Level, labels: Tensor, k: int, random: torch.Generator, recip
     return labels
 
 
-def _better(level: _Level, labels: Tensor, table: Tensor, k: int, recipe: Recipe) -> tuple[Tensor, Tensor]:
+class _Seen(NamedTuple):
+    """S'AS [K, K], and A S [N, K] where that is small enough to be kept."""
+
+    table: Tensor
+    around: Tensor | None
+
+
+def _look(level: _Level, labels: Tensor, k: int, recipe: Recipe) -> _Seen:
+    table = torch.bincount(labels, level.own, minlength=k).diag()
+    for at, around in _around(level, labels, k, recipe):
+        table.index_add_(0, labels[at], around)
+    return _Seen(table, around if len(around) == level.nodes else None)
+
+
+def _around(level: _Level, labels: Tensor, k: int, recipe: Recipe) -> Iterator[tuple[slice, Tensor]]:
+    """Weights between nodes and clusters, A S, for some nodes at a time."""
+    step = max(1, recipe.edges.table // k)
+    for first in range(0, level.nodes, step):
+        nodes = min(step, level.nodes - first)
+        row, col, weight = level.row, level.col, level.weight
+        if nodes < level.nodes:
+            ends = torch.tensor([first, first + nodes], device=row.device)
+            part = slice(*torch.searchsorted(row, ends).tolist())
+            row, col, weight = row[part] - first, col[part], weight[part]
+        counts = torch.bincount(torch.add(labels[col], row, alpha=k), weight, minlength=nodes * k)
+        yield slice(first, first + nodes), counts.to(weight).view(nodes, k)  # whole numbers without entries
+
+
+def _better(level: _Level, labels: Tensor, seen: _Seen, k: int, recipe: Recipe) -> tuple[Tensor, Tensor]:
     """Nodes that another cluster suits better, and that cluster; only nodes with neighbours elsewhere are looked at."""
-    joint = table / table.sum() + recipe.edges.prior / k**2
+    joint = seen.table / seen.table.sum() + recipe.edges.prior / k**2
     ends = joint.sum(0)
     tells = (joint / torch.outer(ends, ends)).log()
-    border = torch.zeros(level.nodes, dtype=torch.bool, device=labels.device)
-    border[level.row[labels[level.row] != labels[level.col]]] = True
-    at, movers = border.nonzero().squeeze(1), []
-    if not len(at):
-        return at, at
-    for nodes in at.split(max(1, recipe.edges.table // k)):
-        place = torch.full_like(labels, -1)
-        place[nodes] = torch.arange(len(nodes), device=nodes.device)
-        entry = place[level.row]
-        theirs = entry >= 0
-        to = entry[theirs] * k + labels[level.col[theirs]]
-        counts = torch.bincount(to, level.weight[theirs], minlength=len(nodes) * k).view(-1, k)
+    kept = None if seen.around is None else [(slice(0, level.nodes), seen.around)]
+    movers = []
+    for at, around in kept or _around(level, labels, k, recipe):
+        mine = labels[at].unsqueeze(1)
+        beside = around.gather(1, mine).squeeze(1) + level.own[at] < level.degree[at]
+        nodes = beside.nonzero().squeeze(1)
+        mine, own = mine[nodes], level.own[at][nodes]
         # An edge to another node stands twice in the table, what is inside a group moves with it.
-        score = 2 * counts @ tells + torch.outer(level.own[nodes], tells.diagonal())
-        own = score.gather(1, labels[nodes].unsqueeze(1)).squeeze(1)
+        score = 2 * around[nodes] @ tells + torch.outer(own, tells.diagonal())
+        now = score.gather(1, mine).squeeze(1)
         highest, other = score.max(1)
-        better = highest > own + 1e-6 * own.abs()
-        movers.append((nodes[better], other[better]))
+        better = highest > now + 1e-6 * now.abs()
+        movers.append((nodes[better] + at.start, other[better]))
     return torch.cat([nodes for nodes, _ in movers]), torch.cat([other for _, other in movers])
 
 
@@ -345,73 +409,3 @@ def shares(op: Operator, labels: Tensor, k: int, recipe: Recipe = DEFAULT) -> Te
     total = near.sum(1, keepdim=True)
     near = torch.where(total > 0, near / torch.where(total > 0, total, 1.0), indicator)
     return recipe.edges.own * indicator + (1 - recipe.edges.own) * near
-
-
-# ------------------------------------------------------------------------------------------------ merges
-
-
-def merge_steps(table: np.ndarray) -> np.ndarray:
-    """Pairs (a, b) [groups - 1, 2] for S'AS of the groups: at each step b joins a, whose union loses least of G_e.
-
-    With T the shares of the edges between groups and t those of their ends, I(T) = sum f(T_ab) - 2 sum f(t_a), where
-    f(x) = x log x. A union of a and b changes it by what rows a and b bring together, group by group, so only pairs
-    with a common neighbour change when two others are merged.
-    """
-    t = np.array(table, dtype=np.float64) / max(float(np.sum(table)), 1e-300)
-    n, ends = len(t), t.sum(0)
-    # The gain of each union: common neighbours c bring f(T_ac + T_bc) - f(T_ac) - f(T_bc), twice.
-    gain = np.zeros((n, n))
-    for values in t:
-        near = values.nonzero()[0]
-        gain[np.ix_(near, near)] += 2 * _union(values[near, None], values[near])
-    for a in range(n):
-        gain[a] += _pair(t, ends, a)
-    np.fill_diagonal(gain, -np.inf)
-    best, steps = gain.argmax(1), np.empty((max(n - 1, 0), 2), dtype=np.int64)
-    for step in range(n - 1):
-        one = int(gain[np.arange(n), best].argmax())
-        a, b = sorted((one, int(best[one])))
-        steps[step] = a, b
-        near = np.flatnonzero(t[a] + t[b])
-        near = near[(near != a) & (near != b)]
-        u, v = t[near, a], t[near, b]
-        apart = _union(u[:, None], u) + _union(v[:, None], v)
-        gain[np.ix_(near, near)] += 2 * (_union((u + v)[:, None], u + v) - apart)
-        t[a], ends[a] = t[a] + t[b], ends[a] + ends[b]
-        t[:, a] += t[:, b]
-        t[b] = t[:, b] = ends[b] = 0
-        beside = np.append(near, a)
-        row = 2 * _union(t[:, beside], t[a, beside]).sum(1) + _pair(t, ends, a)
-        row[a] = row[gain[:, a] == -np.inf] = -np.inf  # itself, and groups that are gone
-        gain[a] = gain[:, a] = row
-        gain[b] = gain[:, b] = -np.inf
-        stale = np.union1d(beside, np.flatnonzero((best == a) | (best == b)))
-        best[stale] = gain[stale].argmax(1)
-        best = np.where(row > gain[np.arange(n), best], a, best)
-    return steps
-
-
-def cut(steps: np.ndarray, k: int) -> np.ndarray:
-    """Which of `k` clusters each group [groups] is in, after the merges that leave `k`."""
-    cluster = np.arange(len(steps) + 1)
-    used = steps[: max(0, len(cluster) - k)]
-    for a, b in used[::-1]:  # the last first: a group that others joined knows its cluster
-        cluster[b] = cluster[a]
-    return np.unique(cluster, return_inverse=True)[1]
-
-
-def _pair(t: np.ndarray, ends: np.ndarray, a: int) -> np.ndarray:
-    """What a union with group a changes in its own four entries and in its two ends, for each other group."""
-    own = t.diagonal()
-    # Columns a and b are no common neighbours, they become the diagonal.
-    sides = _union(own, t[a]) + _union(t[a], own[a])
-    corner = _f(own + own[a] + 2 * t[a]) - _f(own) - _f(own[a]) - 2 * _f(t[a])
-    return corner - 2 * sides - 2 * _union(ends, ends[a])
-
-
-def _union(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    return _f(a + b) - _f(a) - _f(b)
-
-
-def _f(x: np.ndarray) -> np.ndarray:
-    return x * np.log(np.maximum(x, 1e-300))

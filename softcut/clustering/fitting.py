@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cache
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from softcut.clustering.consensus import by_size, merge
-from softcut.clustering.edges import edge_clusters, numbers_of_merges, shares
+from softcut.clustering.edges import EdgeClusters, numbers_of_merges, shares
 from softcut.clustering.model import LearnedModel, PlacedModel, signature, spread
 from softcut.clustering.networks import (
     Networks,
@@ -131,16 +132,23 @@ def _from_edges(graph: Graph, task: FitTask) -> Fitted:
     refuse_too_many(most, nodes, 4 * nodes * most + numbers_of_merges(nodes, most, task.recipe), task.device)
     op = at_most_one(CSR.from_graph(graph, device=task.device))
     judge = Judge(graph.adjacency, device=task.device)
-    at = task.comparing if len(task.numbers) > 1 else None
-    clusters = edge_clusters(op, task.numbers, task.seed, task.recipe, at=at)
+    found = EdgeClusters(op, task.numbers, task.seed, task.recipe)
+    settled = cache(found.settled)
 
-    def judged(k: int) -> Candidate:
-        labels = clusters[k]
+    def judged(k: int, labels: Tensor) -> Candidate:
+        if len(task.numbers) > 1:
+            task.comparing(k)
         return candidate(judge, labels, k, judge(labels, k), agreement(labels, k), task.recipe.width)
 
-    k, candidates = choose(task.numbers, judged, task.recipe, task.may_be_one, task.tell)
+    numbers, seen = task.numbers, {}
+    if len(numbers) > task.recipe.last_numbers:
+        seen = {k: judged(k, found.begun(k)) for k in numbers}
+        numbers = _promising(seen, task.recipe.last_numbers)
+    k, candidates = choose(
+        numbers, lambda k: judged(k, settled(k)), task.recipe, task.may_be_one, task.tell, seen
+    )
     one = torch.zeros(graph.num_nodes, 1, dtype=torch.long, device=task.device)
-    labels = clusters.get(k, one)
+    labels = settled(k) if k > 1 else one
     order = by_size(torch.bincount(labels[:, 0], minlength=k))
     best = torch.from_numpy(np.argsort(order)).to(task.device)[labels[:, 0]]
     soft = shares(op, best, k, task.recipe).cpu().numpy()

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 import softcut as sc
 from softcut.clustering import edges
-from softcut.clustering.edges import cut, edge_clusters, merge_steps, shares
+from softcut.clustering.edges import EdgeClusters, edge_clusters, shares
+from softcut.clustering.group_merges import cut, merge_steps
 from softcut.clustering.recipe import DEFAULT, EdgeRecipe, Recipe
 from softcut.datasets import attributed_communities
 from softcut.metrics import Judge, evidence, modularity, nmi
@@ -95,8 +96,10 @@ def test_nodes_to_move_are_those_another_cluster_suits(graph, k, seed):
     level = edges._Level.of(operator(graph))
     if not len(level.row):
         return
-    table = level.table(torch.from_numpy(labels), k)
-    nodes, other = (t.numpy() for t in edges._better(level, torch.from_numpy(labels), table, k, DEFAULT))
+    table, given = level.table(torch.from_numpy(labels), k), torch.from_numpy(labels)
+    seen = edges._look(level, given, k, DEFAULT)
+    assert torch.equal(seen.table, table)
+    nodes, other = (t.numpy() for t in edges._better(level, given, seen, k, DEFAULT))
     joint = table.numpy() / table.numpy().sum() + DEFAULT.edges.prior / k**2
     score = graph.adjacency @ np.eye(k)[labels] @ np.log(joint / np.outer(joint.sum(0), joint.sum(0)))
     rise = score.max(1) - score[np.arange(len(labels)), labels]
@@ -193,6 +196,20 @@ def test_the_best_comes_first_and_a_quick_answer_is_one_clustering():
     quick = edge_clusters(operator(graph), [2, 6], quick=True)
     assert {k: labels.shape for k, labels in quick.items()} == {2: (600, 1), 6: (600, 1)}
     assert 0 < evidence(graph, quick[6][:, 0].numpy()) <= values[0] + 1e-9, "the longer search sees it too"
+
+
+def test_a_few_moves_are_enough_to_compare_numbers():
+    """Evidence between that of the cuts and that of settled clusters, at a fraction of the moves."""
+    graph = attributed_communities(600, 6, n_features=0, edge_signal=0.4, seed=0)
+    found = EdgeClusters(operator(graph), [2, 6, 700])
+    best = [
+        max(evidence(graph, labels.numpy()) for labels in each.mT)
+        for each in (found._cuts(6), found.begun(6), found.settled(6))
+    ]
+    assert best[0] < best[1] <= best[2]
+    assert found.begun(6).shape == found.settled(6).shape
+    assert found.begun(700).unique().tolist() == list(range(600)), "as many clusters as nodes"
+    assert EdgeClusters(operator(nx.empty_graph(3)), [2]).begun(2).tolist() == [[0, 0]] * 3
 
 
 def test_a_table_in_pieces_says_the_same():
