@@ -100,11 +100,27 @@ class EdgeClusters:
         return torch.stack(labels, dim=1)
 
 
+class EdgeStarts:
+    """One clustering [N] for each K, quickly found: networks can begin with it. What several K share is found once."""
+
+    def __init__(self, op: CSR, random_state: int = 0, recipe: Recipe = DEFAULT) -> None:
+        # On the CPU: steps of a few nodes each, for which a GPU takes longer.
+        self._op, self._seed, self._recipe = op.to("cpu"), random_state, recipe
+        self._known: dict[tuple[int, bool], EdgeClusters] = {}
+
+    def __call__(self, k: int) -> Tensor:
+        nodes = self._op.num_rows
+        key = _groups(nodes, k, self._recipe), k < nodes
+        if key not in self._known:
+            self._known[key] = EdgeClusters(self._op, [k], self._seed, self._recipe, quick=True)
+        return self._known[key].settled(k)[:, 0]
+
+
 def edge_clusters(
-    op: CSR, ks: Sequence[int], random_state: int = 0, recipe: Recipe = DEFAULT, *, quick: bool = False
+    op: CSR, ks: Sequence[int], random_state: int = 0, recipe: Recipe = DEFAULT
 ) -> dict[int, Tensor]:
     """:meth:`EdgeClusters.settled` for each K of `ks`."""
-    found = EdgeClusters(op, ks, random_state, recipe, quick=quick)
+    found = EdgeClusters(op, ks, random_state, recipe)
     return {k: found.settled(k) for k in ks}
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from softcut.clustering.edges import edge_clusters
+from softcut.clustering.edges import EdgeStarts
 from softcut.clustering.kmeans import assign, inertias, kmeans_restarts
 from softcut.clustering.prepare import Prepared, Tell
 from softcut.clustering.recipe import Recipe
@@ -107,14 +107,18 @@ def train_networks(
     *,
     batches: Batches | None = None,
     trainer: Trainer | None = None,
+    edge_starts: EdgeStarts | None = None,
 ) -> Networks:
     """Train networks with K clusters, from their starts.
 
     A step trains on some parts of the graph (`batches`) or on all of it; a `trainer` takes the place of both.
+    `edge_starts` know what trainings for several K share.
     """
     count = _affordable(prepared, k, recipe, tell, batches)
     scales = _scales(len(recipe.distances), count)
-    start = _starts(prepared, scales, k, recipe, seed) if recipe.start == "clusters" else None
+    start = None
+    if recipe.start == "clusters":
+        start = _starts(prepared, scales, k, recipe, seed, edge_starts)
     inputs, op, dtype = prepared.encoded.inputs, prepared.encoded.op, prepared.encoded.x.dtype
     seeds = replica_seeds(seed, count)
     net = ReplicaNet(inputs.in_channels, k, seeds, recipe.hidden, inputs.terms, scales=scales, dtype=dtype)
@@ -213,7 +217,14 @@ def feature_clusters(prepared: Prepared, k: int, recipe: Recipe, seed: int) -> T
     return _starts(prepared, scales, k, replace(recipe, edge_starts=0.0), seed).labels.mT.contiguous()
 
 
-def _starts(prepared: Prepared, scales: Sequence[int], k: int, recipe: Recipe, seed: int) -> Start:
+def _starts(
+    prepared: Prepared,
+    scales: Sequence[int],
+    k: int,
+    recipe: Recipe,
+    seed: int,
+    edge_starts: EdgeStarts | None = None,
+) -> Start:
     """For each network a k-means of the features at its own distance; for some the clusters of the edges."""
     z, nodes = prepared.encoded.z, prepared.nodes
     large = nodes.count > recipe.large
@@ -232,8 +243,7 @@ def _starts(prepared: Prepared, scales: Sequence[int], k: int, recipe: Recipe, s
     with shared_threads(2), ThreadPoolExecutor(2) as pool:  # two at a time: none of them keeps two cores busy
         if share > 0:
             assert isinstance(prepared.adjacency, CSR)
-            op = prepared.adjacency.to("cpu")  # steps of a few nodes each, for which a GPU takes longer
-            of_edges = pool.submit(edge_clusters, op, [k], seed, recipe, quick=True)
+            of_edges = pool.submit(edge_starts or EdgeStarts(prepared.adjacency, seed, recipe), k)
         jobs = [
             pool.submit(centres, scale, n) if n else None
             for (scale, _), n in zip(groups, counts, strict=True)
@@ -241,7 +251,7 @@ def _starts(prepared: Prepared, scales: Sequence[int], k: int, recipe: Recipe, s
     labels = []
     for (scale, each), count, job in zip(groups, counts, jobs, strict=True):
         if share > 0:
-            labels.append(of_edges.result()[k][:, 0].to(z.device).expand(each - count, -1))
+            labels.append(of_edges.result().to(z.device).expand(each - count, -1))
         if job is not None:
             labels.append(assign(z[scale], nodes.agreed(job.result())))
     start = torch.cat(labels)

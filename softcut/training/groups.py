@@ -22,7 +22,7 @@ from softcut.training.task import Progress, TrainResult, held
 
 # Numbers (rows x replicas x units) from which two groups pay: in smaller trainings the time goes to Python, of which
 # one thread runs at a time.
-_SMALLEST = 1 << 20
+_SMALLEST = 1 << 19
 _WAIT = 0.1  # seconds between two looks for Ctrl-C, which some systems only notice between waits
 
 # Trains a net that holds some of the replicas, those of the slice, and tells its progress.

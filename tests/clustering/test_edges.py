@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import softcut as sc
 from softcut.clustering import edges
-from softcut.clustering.edges import EdgeClusters, edge_clusters, shares
+from softcut.clustering.edges import EdgeClusters, EdgeStarts, edge_clusters, shares
 from softcut.clustering.group_merges import cut, merge_steps
 from softcut.clustering.recipe import DEFAULT, EdgeRecipe, Recipe
 from softcut.datasets import attributed_communities
@@ -185,17 +185,21 @@ def test_levels_and_clusters_in_numbers_that_were_counted_once():
         levels, above, _ = edges._levels(base, groups, random(), DEFAULT)
         assert [level.nodes for level in levels] == nodes and [len(each) for each in above] == nodes[:-1]
         assert len(edges._joined(base, groups, random(), DEFAULT).unique()) == places
-    quick = edge_clusters(operator(planted), [2, 6], 3, quick=True)
-    assert torch.bincount(quick[6][:, 0]).tolist() == [166, 156, 137, 142, 155, 144]
+    quick = EdgeStarts(operator(planted), 3)(6)
+    assert torch.bincount(quick).tolist() == [166, 156, 137, 142, 155, 144]
 
 
 def test_the_best_comes_first_and_a_quick_answer_is_one_clustering():
     graph = attributed_communities(600, 6, n_features=0, edge_signal=0.4, seed=0)
     values = [evidence(graph, labels.numpy()) for labels in edge_clusters(operator(graph), [6])[6].mT]
     assert values == sorted(values, reverse=True) and len(set(values)) > 1
-    quick = edge_clusters(operator(graph), [2, 6], quick=True)
-    assert {k: labels.shape for k, labels in quick.items()} == {2: (600, 1), 6: (600, 1)}
-    assert 0 < evidence(graph, quick[6][:, 0].numpy()) <= values[0] + 1e-9, "the longer search sees it too"
+    starts = EdgeStarts(operator(graph))
+    quick = starts(6)
+    assert quick.shape == (600,)
+    assert 0 < evidence(graph, quick.numpy()) <= values[0] + 1e-9, "the longer search sees it too"
+    # What several numbers share changes none of them: as many groups, or more of them, or nothing to search.
+    for k in (2, 40, 700, 6):
+        assert torch.equal(starts(k), EdgeStarts(operator(graph))(k))
 
 
 def test_a_few_moves_are_enough_to_compare_numbers():

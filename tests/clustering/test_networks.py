@@ -12,7 +12,7 @@ import torch
 from softcut import Graph, GraphClustering
 from softcut.clustering import PAPER, Recipe, Replica
 from softcut.clustering.consensus import Consensus, merge
-from softcut.clustering.edges import edge_clusters
+from softcut.clustering.edges import EdgeStarts
 from softcut.clustering.kmeans import assign, kmeans_restarts
 from softcut.clustering.networks import (
     Networks,
@@ -129,8 +129,7 @@ def starts_of(prepared, k, recipe, seed=0, edge_labels=None):
 
     with pytest.MonkeyPatch.context() as patch:
         if edge_labels is not None:
-            known = {k: edge_labels.unsqueeze(1)}
-            patch.setattr("softcut.clustering.networks.edge_clusters", lambda *_, **__: known)
+            patch.setattr("softcut.clustering.networks.EdgeStarts", lambda *_: lambda _: edge_labels)
         train_networks(prepared, k, recipe, seed, [].append, trainer=trainer)
     return seen[0]
 
@@ -152,7 +151,7 @@ def test_networks_start_from_k_means_of_their_own_features_and_some_of_them_from
     net, start = starts_of(prepared, 5, Recipe(networks=20), seed=11)
     assert net.k == 5 and net.hidden == 16
     z = prepared.encoded.z
-    from_edges = edge_clusters(prepared.adjacency, [5], 11, quick=True)[5][:, 0]
+    from_edges = EdgeStarts(prepared.adjacency, 11)(5)
     place = 0
     for scale in range(6):
         count = net.scales.count(scale)
