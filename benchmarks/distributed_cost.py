@@ -32,8 +32,8 @@ from softcut.clustering import Recipe
 from softcut.clustering.distributed import JobGroup
 from softcut.clustering.distributed.group import step_traffic
 from softcut.clustering.distributed.part import PartJudge, PartTask
-from softcut.clustering.networks import Start
 from softcut.clustering.prepare import scaled_distances
+from softcut.clustering.starts import Start
 from softcut.files import atomic_json
 from softcut.ops import CSRPattern
 from softcut.ops.halo import Exchange, Halo

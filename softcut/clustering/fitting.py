@@ -5,20 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
-from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from softcut.clustering.consensus import by_size, merge
-from softcut.clustering.edges import EdgeClusters, EdgeStarts, numbers_of_merges, shares
+from softcut.clustering.edges import EdgeClusters, numbers_of_merges, shares
 from softcut.clustering.model import LearnedModel, PlacedModel, signature, spread
 from softcut.clustering.networks import (
     Networks,
     agreement,
     evidence_weights,
-    feature_clusters,
     make_batches,
     mean_agreement,
     nodes_per_step,
@@ -37,6 +35,7 @@ from softcut.clustering.prepare import (
     without,
 )
 from softcut.clustering.recipe import Recipe
+from softcut.clustering.starts import Starts
 from softcut.device import threads_for
 from softcut.errors import Detail, Note
 from softcut.graph import Graph
@@ -166,10 +165,7 @@ def _from_networks(graph: Graph, rule: str, task: FitTask) -> Fitted:
     if graph.num_nodes > recipe.large and not recipe.paper:
         tell(left_out_of_large(recipe))
     few = replace(recipe, networks=min(recipe.trial_networks, max(2, recipe.networks)))
-    shared: dict[str, Any] = {"batches": batches}
-    if prepared.one_graph:
-        assert isinstance(prepared.adjacency, CSR)
-        shared["edge_starts"] = EdgeStarts(prepared.adjacency, seed, recipe)
+    starts = Starts(prepared, recipe, seed)
 
     def judged(
         k: int, labels: Tensor, evidence: Evidence, ari: Tensor, full: list[int], iterations: int
@@ -185,7 +181,7 @@ def _from_networks(graph: Graph, rule: str, task: FitTask) -> Fitted:
     def begun(k: int) -> Candidate:
         """From what networks would begin from, which orders numbers as trained networks do."""
         task.comparing(k)
-        labels = feature_clusters(prepared, k, recipe, seed)
+        labels = starts.of_features(k)
         full = [r for r, each in enumerate(labels.mT) if len(each.unique()) == k]
         ari = agreement(prepared.nodes.sample(labels, recipe.large), k)
         return judged(k, labels, prepared.judge(labels, k), ari, full, 0)
@@ -193,7 +189,7 @@ def _from_networks(graph: Graph, rule: str, task: FitTask) -> Fitted:
     def trained(k: int) -> Candidate:
         """From a few networks; what they note is not told."""
         task.comparing(k)
-        ended = train_networks(prepared, k, few, seed, lambda note: None, **shared)
+        ended = train_networks(prepared, k, few, seed, lambda note: None, batches=batches, starts=starts)
         return judged(k, ended.s.argmax(-1), ended.evidence, ended.ari, ended.full, few.iterations)
 
     numbers, seen = task.numbers, {}
@@ -204,7 +200,7 @@ def _from_networks(graph: Graph, rule: str, task: FitTask) -> Fitted:
     known = len(numbers) == 1 and seen and seen[numbers[0]]["structure"] >= 1
     judge = seen.__getitem__ if known else trained
     k, candidates = choose(numbers, judge, recipe, task.may_be_one, tell, seen)
-    networks = train_networks(prepared, k, recipe, seed, tell, task.callback, **shared)
+    networks = train_networks(prepared, k, recipe, seed, tell, task.callback, batches=batches, starts=starts)
     merged = merge(prepared, networks, recipe, seed, tell)
     labels = merged.soft.argmax(1)
     order = by_size(torch.bincount(labels, minlength=k))

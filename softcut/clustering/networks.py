@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from softcut.clustering.edges import EdgeStarts
-from softcut.clustering.kmeans import assign, inertias, kmeans_restarts
 from softcut.clustering.prepare import Prepared, Tell
 from softcut.clustering.recipe import Recipe
-from softcut.device import memory_of, shared_threads
+from softcut.clustering.starts import Start, Starts, even_scales
+from softcut.device import memory_of
 from softcut.errors import Detail, Note, ParameterError
 from softcut.graph import Graph
 from softcut.metrics import Evidence
 from softcut.metrics.features import presence
-from softcut.ops import CSR, Words, get_objective
+from softcut.ops import Words, get_objective
 from softcut.tables.arrays import plural
 from softcut.training import (
     Parts,
@@ -85,16 +82,8 @@ class Networks:
         return mean_agreement(self.ari) if self.full else 0.0
 
 
-@dataclass(frozen=True)
-class Start:
-    """What networks learn first: labels [R, n], and the cluster sizes [R, K] that L_o holds them to."""
-
-    labels: Tensor
-    sizes: Tensor
-
-
 # From the networks and their start to their losses at every iteration; the networks are changed in place.
-Trainer = Callable[[ReplicaNet, "Start | None"], TrainResult]
+Trainer = Callable[[ReplicaNet, Start | None], TrainResult]
 
 
 def train_networks(
@@ -107,18 +96,18 @@ def train_networks(
     *,
     batches: Batches | None = None,
     trainer: Trainer | None = None,
-    edge_starts: EdgeStarts | None = None,
+    starts: Starts | None = None,
 ) -> Networks:
     """Train networks with K clusters, from their starts.
 
     A step trains on some parts of the graph (`batches`) or on all of it; a `trainer` takes the place of both.
-    `edge_starts` know what trainings for several K share.
+    `starts` know what several trainings share.
     """
     count = _affordable(prepared, k, recipe, tell, batches)
-    scales = _scales(len(recipe.distances), count)
+    scales = even_scales(len(recipe.distances), count)
     start = None
     if recipe.start == "clusters":
-        start = _starts(prepared, scales, k, recipe, seed, edge_starts)
+        start = (starts or Starts(prepared, recipe, seed))(k, scales)
     inputs, op, dtype = prepared.encoded.inputs, prepared.encoded.op, prepared.encoded.x.dtype
     seeds = replica_seeds(seed, count)
     net = ReplicaNet(inputs.in_channels, k, seeds, recipe.hidden, inputs.terms, scales=scales, dtype=dtype)
@@ -202,71 +191,6 @@ def refuse_too_many(k: int, nodes: int, numbers: int, device: torch.device) -> N
             f"{there / 2**30:.3g} GiB of memory; ask for fewer clusters.",
             argument="n_clusters",
         )
-
-
-def _scales(distances: int, networks: int) -> list[int]:
-    """As many networks for each distance; where there are few, they read the middle ones."""
-    order = sorted(range(distances), key=lambda i: abs(i - distances / 2))
-    return sorted(order[i % distances] for i in range(networks))
-
-
-def feature_clusters(prepared: Prepared, k: int, recipe: Recipe, seed: int) -> Tensor:
-    """Clusterings [N, R] by k-means of the features, half as many at each distance as networks on trial."""
-    distances = len(recipe.distances)
-    scales = _scales(distances, max(2, distances, recipe.trial_networks // 2))
-    return _starts(prepared, scales, k, replace(recipe, edge_starts=0.0), seed).labels.mT.contiguous()
-
-
-def _starts(
-    prepared: Prepared,
-    scales: Sequence[int],
-    k: int,
-    recipe: Recipe,
-    seed: int,
-    edge_starts: EdgeStarts | None = None,
-) -> Start:
-    """For each network a k-means of the features at its own distance; for some the clusters of the edges."""
-    z, nodes = prepared.encoded.z, prepared.nodes
-    large = nodes.count > recipe.large
-    tries = recipe.large_restarts if large else recipe.start_restarts
-    share = recipe.edge_starts if not large and k > 1 and prepared.one_graph else 0.0
-    groups = [(scale, len(list(members))) for scale, members in itertools.groupby(scales)]
-    # Networks of each distance that begin from their features; the others, at least one of two, from the edges.
-    counts = [each - max(round(share * each), int(share > 0 and each > 1)) for _, each in groups]
-    rows = {
-        scale: nodes.sample(z[scale], recipe.start_sample if large else recipe.large) for scale, _ in groups
-    }
-
-    def centres(scale: int, count: int) -> Tensor:
-        return _best_centres(rows[scale], k, count, tries, recipe, seed + scale)
-
-    with shared_threads(2), ThreadPoolExecutor(2) as pool:  # two at a time: none of them keeps two cores busy
-        if share > 0:
-            assert isinstance(prepared.adjacency, CSR)
-            of_edges = pool.submit(edge_starts or EdgeStarts(prepared.adjacency, seed, recipe), k)
-        jobs = [
-            pool.submit(centres, scale, n) if n else None
-            for (scale, _), n in zip(groups, counts, strict=True)
-        ]
-    labels = []
-    for (scale, each), count, job in zip(groups, counts, jobs, strict=True):
-        if share > 0:
-            labels.append(of_edges.result().to(z.device).expand(each - count, -1))
-        if job is not None:
-            labels.append(assign(z[scale], nodes.agreed(job.result())))
-    start = torch.cat(labels)
-    sizes = torch.stack([torch.bincount(row, minlength=k) for row in start])
-    return Start(start, nodes.total(sizes).to(z.dtype).clamp(min=recipe.least * nodes.count / k))
-
-
-def _best_centres(rows: Tensor, k: int, count: int, tries: int, recipe: Recipe, seed: int) -> Tensor:
-    """Centres [count, K, F] of k-means of rows [n, F], each the better one of `tries`."""
-    least = recipe.least * len(rows) / k
-    _, centres = kmeans_restarts(
-        rows, k, tries * count, max_iter=recipe.start_rounds, least=least, random_state=seed
-    )
-    error = inertias(rows, centres)
-    return centres[error.view(count, tries).argmin(1) + tries * torch.arange(count, device=rows.device)]
 
 
 # ------------------------------------------------------------------------------------------------ mini-batches

@@ -129,7 +129,7 @@ def starts_of(prepared, k, recipe, seed=0, edge_labels=None):
 
     with pytest.MonkeyPatch.context() as patch:
         if edge_labels is not None:
-            patch.setattr("softcut.clustering.networks.EdgeStarts", lambda *_: lambda _: edge_labels)
+            patch.setattr("softcut.clustering.starts.EdgeStarts", lambda *_: lambda _: edge_labels)
         train_networks(prepared, k, recipe, seed, [].append, trainer=trainer)
     return seen[0]
 

@@ -330,13 +330,12 @@ def test_clusters_of_features_that_agree_by_chance_do_not_decide_the_number():
 
 
 def test_a_clustering_of_the_features_without_all_clusters_does_not_vote(monkeypatch):
-    real = fitting.feature_clusters
+    real = fitting.Starts.of_features
 
-    def lost(prepared, k, *args):
-        labels = real(prepared, k, *args)
-        return labels.clamp(max=1) if k == 3 else labels
+    def lost(starts, k):
+        return real(starts, k).clamp(max=1) if k == 3 else real(starts, k)
 
-    monkeypatch.setattr(fitting, "feature_clusters", lost)
+    monkeypatch.setattr(fitting.Starts, "of_features", lost)
     est = sc.GraphClustering([2, 3, 4], max_iter=5, recipe=Recipe(networks=4, last_numbers=2)).fit(PLANTED)
     assert est.candidates_[3] == dict.fromkeys(CANDIDATE, 0.0)
 

@@ -13,9 +13,10 @@ from softcut.clustering.arguments import candidates_from, recipe_from, seed_from
 from softcut.clustering.consensus import by_size, merge
 from softcut.clustering.distributed.group import JobGroup, Traffic
 from softcut.clustering.distributed.part import PartTask, SharedCheckpoint, prepare_part
-from softcut.clustering.networks import Networks, Start, train_networks
+from softcut.clustering.networks import Networks, train_networks
 from softcut.clustering.prepare import READS_FEATURES, left_out_of_large
 from softcut.clustering.recipe import DEFAULT, PAPER, Recipe
+from softcut.clustering.starts import Start
 from softcut.errors import Detail, Note, ParameterError
 from softcut.io.part_files import Manifest, Part, open_part, read_manifest
 from softcut.training import Progress, ReplicaNet, TrainResult

@@ -16,7 +16,6 @@ from torch.func import functional_call
 
 from softcut.clustering.distributed.group import JobGroup
 from softcut.clustering.feature_map import FeatureMap
-from softcut.clustering.networks import Start
 from softcut.clustering.node_features import (
     Nodes,
     rows_that_sum_to_one,
@@ -25,6 +24,7 @@ from softcut.clustering.node_features import (
 )
 from softcut.clustering.prepare import Encoded, Encoder, Prepared, featureless, scaled_distances
 from softcut.clustering.recipe import Recipe
+from softcut.clustering.starts import Start
 from softcut.errors import GraphError
 from softcut.graph import Graph
 from softcut.graph.partition import PartitionMethod, crossing_share, partition_nodes

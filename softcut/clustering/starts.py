@@ -1,0 +1,97 @@
+"""What networks begin from: k-means of the features at their own distance, or clusters of the edges."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+from softcut.clustering.edges import EdgeStarts
+from softcut.clustering.kmeans import assign, inertias, kmeans_restarts
+from softcut.clustering.prepare import Prepared
+from softcut.clustering.recipe import Recipe
+from softcut.device import shared_threads
+from softcut.ops import CSR
+
+
+@dataclass(frozen=True)
+class Start:
+    """What networks learn first: labels [R, n], and the cluster sizes [R, K] that L_o holds them to."""
+
+    labels: Tensor
+    sizes: Tensor
+
+
+def even_scales(distances: int, networks: int) -> list[int]:
+    """As many networks for each distance; where there are few, they read the middle ones."""
+    order = sorted(range(distances), key=lambda i: abs(i - distances / 2))
+    return sorted(order[i % distances] for i in range(networks))
+
+
+class Starts:
+    """The starts of the networks of a fit, for any K; what several trainings share is found once."""
+
+    def __init__(self, prepared: Prepared, recipe: Recipe, seed: int) -> None:
+        self._prepared, self._recipe, self._seed = prepared, recipe, seed
+        self._large = prepared.nodes.count > recipe.large
+        self._known: dict[tuple[int, int, int], Tensor] = {}
+
+    @cached_property
+    def _edges(self) -> EdgeStarts:
+        assert isinstance(self._prepared.adjacency, CSR)
+        return EdgeStarts(self._prepared.adjacency, self._seed, self._recipe)
+
+    def of_features(self, k: int) -> Tensor:
+        """Clusterings [N, R] by k-means of the features, half as many at each distance as networks on trial."""
+        distances = len(self._recipe.distances)
+        scales = even_scales(distances, max(2, distances, self._recipe.trial_networks // 2))
+        return self(k, scales, edges=False).labels.mT.contiguous()
+
+    def __call__(self, k: int, scales: Sequence[int], edges: bool = True) -> Start:
+        """A k-means of the features at its distance for each network; for some, if `edges`, clusters of the edges."""
+        recipe, nodes, z = self._recipe, self._prepared.nodes, self._prepared.encoded.z
+        edges = edges and k > 1 and not self._large and self._prepared.one_graph
+        share = recipe.edge_starts if edges else 0.0
+        groups = [(scale, len(list(members))) for scale, members in itertools.groupby(scales)]
+        # Networks of each distance that begin from their features; the others, at least one of two, from the edges.
+        counts = [each - max(round(share * each), int(share > 0 and each > 1)) for _, each in groups]
+        sample = recipe.start_sample if self._large else recipe.large
+        rows = {scale: nodes.sample(z[scale], sample) for scale, _ in groups}  # asks all processes, in order
+        with (
+            shared_threads(2),
+            ThreadPoolExecutor(2) as pool,
+        ):  # two at a time: none of them keeps two cores busy
+            if share > 0:
+                of_edges = pool.submit(self._edges, k)
+            jobs = [
+                pool.submit(self._centres, rows[scale], scale, k, n) if n else None
+                for (scale, _), n in zip(groups, counts, strict=True)
+            ]
+        labels = []
+        for (scale, each), count, job in zip(groups, counts, jobs, strict=True):
+            if share > 0:
+                labels.append(of_edges.result().to(z.device).expand(each - count, -1))
+            if job is not None:
+                labels.append(assign(z[scale], nodes.agreed(job.result())))
+        start = torch.cat(labels)
+        sizes = torch.stack([torch.bincount(row, minlength=k) for row in start])
+        return Start(start, nodes.total(sizes).to(z.dtype).clamp(min=recipe.least * nodes.count / k))
+
+    def _centres(self, rows: Tensor, scale: int, k: int, count: int) -> Tensor:
+        """Centres [count, K, F] of k-means of the features at one distance, each the best one of a few."""
+        key = scale, k, count
+        if key not in self._known:
+            recipe = self._recipe
+            tries = recipe.large_restarts if self._large else recipe.start_restarts
+            least, rounds = recipe.least * len(rows) / k, recipe.start_rounds
+            _, centres = kmeans_restarts(
+                rows, k, tries * count, max_iter=rounds, least=least, random_state=self._seed + scale
+            )
+            best = inertias(rows, centres).view(count, tries).argmin(1)
+            self._known[key] = centres[best + tries * torch.arange(count, device=rows.device)]
+        return self._known[key]
