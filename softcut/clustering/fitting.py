@@ -51,6 +51,7 @@ Candidate = dict[str, float]
 _SMALL = 1 << 22  # numbers (nodes x networks x units) of a training
 _FEW_ITERATIONS = 1000
 _CLOSE = 0.95  # share of the highest score of clusters of the features from which on numbers are compared by networks
+_AS_MUCH = 0.98  # share of the most structure that counts as as much
 
 
 @dataclass(frozen=True)
@@ -243,12 +244,18 @@ def candidate(
 def _promising(seen: Mapping[int, Candidate], most: int) -> tuple[int, ...]:
     """Numbers that networks might choose: those of about the highest score, at most `most`, and of most structure.
 
+    The latter is left out where one of the former has about as much.
+
     The scores of clusters of the features order numbers as those of networks do, except where the clusters agree by
     chance alone; there the best single clustering tells more.
     """
     best = sorted(seen, key=lambda k: (-seen[k]["score"], k))[:most]
     close = {k for k in best if seen[k]["score"] >= _CLOSE * seen[best[0]]["score"]}
-    return tuple(sorted(close | {max(seen, key=lambda k: (seen[k]["structure"], -k))}))
+    structure = {k: each["structure"] for k, each in seen.items()}
+    most_structure = max(seen, key=lambda k: (structure[k], -k))
+    if max(structure[k] for k in close) < _AS_MUCH * structure[most_structure]:
+        close.add(most_structure)
+    return tuple(sorted(close))
 
 
 def choose(
