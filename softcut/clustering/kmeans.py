@@ -84,19 +84,20 @@ def kmeans_restarts(
     centres = _plus_plus(x, k, restarts, generator) if start is None else start.clone()
     labels = torch.full((restarts, x.shape[0]), -1, device=x.device)
     active = torch.arange(restarts, device=x.device)
+    early = max_iter // 2 if least > 0 else 0
+    draws = torch.rand(early, restarts, k, generator=generator, dtype=torch.float64).to(x.device)
     for iteration in range(max_iter):
-        part = centres[active]
-        each = [_step(x, some) for some in part.split(_at_once(x, k))]
-        new, counts, sums = map(torch.cat, zip(*each, strict=True))
+        part = centres if len(active) == restarts else centres[active]
+        new, counts, sums = _step(x, part)
         moved = (new != labels[active]).any(1)
         labels[active] = new
         # A centre that lost all its points stays where it is.
         size = counts.unsqueeze(-1)
         updated = torch.where(size > 0, sums / size, part)
-        if least > 0 and iteration < max_iter // 2:
-            draw = torch.rand(restarts, k, generator=generator, dtype=torch.float64).to(x.device)[active]
+        if iteration < early:
             small = counts < least
-            updated = torch.where(small.unsqueeze(-1), x[(draw * x.shape[0]).long()], updated)
+            points = x[(draws[iteration, active] * x.shape[0]).long()]
+            updated = torch.where(small.unsqueeze(-1), points, updated)
             moved |= small.any(1)
         centres[active] = updated
         active = active[moved]
@@ -112,6 +113,10 @@ def _at_once(x: Tensor, k: int) -> int:
 
 def _step(x: Tensor, centres: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """The nearest centre of every point [B, N], and what :func:`_group` says of these clusters."""
+    parts = centres.split(_at_once(x, centres.shape[1]))
+    if len(parts) > 1:
+        labels, counts, sums = map(torch.cat, zip(*(_step(x, part) for part in parts), strict=True))
+        return labels, counts, sums
     labels = assign(x, centres)
     return labels, *_group(x, labels, centres.shape[1])
 
