@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
+from statistics import median
 
 import numpy as np
 import torch
@@ -52,6 +53,9 @@ _SMALL = 1 << 22  # numbers (nodes x networks x units) of a training
 _FEW_ITERATIONS = 1000
 _CLOSE = 0.95  # share of the highest score of clusters of the features from which on numbers are compared by networks
 _AS_MUCH = 0.98  # share of the most structure that counts as as much
+_FEW_VOTERS = (
+    2.5  # clusterings of the features, by their weights, that are too few to measure their agreement
+)
 
 
 @dataclass(frozen=True)
@@ -179,13 +183,15 @@ def _from_networks(graph: Graph, rule: str, task: FitTask) -> Fitted:
             )
         return said | {"iterations": float(iterations)}
 
-    def begun(k: int) -> Candidate:
-        """From what networks would begin from, which orders numbers as trained networks do."""
+    def begun(k: int, draws: int) -> tuple[Candidate, float]:
+        """From what networks would begin from, which orders numbers as trained networks do; and how many vote."""
         task.comparing(k)
-        labels = starts.of_features(k)
+        labels = torch.cat([starts.of_features(k, draw) for draw in range(draws)], dim=1)
         full = [r for r, each in enumerate(labels.mT) if len(each.unique()) == k]
         ari = agreement(prepared.nodes.sample(labels, recipe.large), k)
-        return judged(k, labels, prepared.judge(labels, k), ari, full, 0)
+        evidence = prepared.judge(labels, k)
+        voters = 0.0 if not full else 1 / float(evidence_weights(evidence[full], recipe.width).square().sum())
+        return judged(k, labels, evidence, ari, full, 0), voters
 
     def trained(k: int) -> Candidate:
         """From a few networks; what they note is not told."""
@@ -195,7 +201,11 @@ def _from_networks(graph: Graph, rule: str, task: FitTask) -> Fitted:
 
     numbers, seen = task.numbers, {}
     if len(numbers) > recipe.last_numbers and prepared.encoded.z.shape[-1] > 0:
-        seen = {k: begun(k) for k in numbers}
+        looks = {k: begun(k, 1) for k in numbers}
+        # Where hardly more than one distance tells anything, one clustering of each has nothing to agree with.
+        if median(voters for _, voters in looks.values()) < _FEW_VOTERS:
+            looks = {k: begun(k, 2) for k in numbers}
+        seen = {k: look for k, (look, _) in looks.items()}
         numbers = _promising(seen, recipe.last_numbers)
     # Networks need not tell what clusters of the features have told: that one number stands out, and has structure.
     known = len(numbers) == 1 and seen and seen[numbers[0]]["structure"] >= 1

@@ -320,20 +320,28 @@ def test_networks_would_choose_none_of_the_numbers_that_are_left_out(distances):
         assert sc.GraphClustering("auto", recipe=recipe).fit(PLANTED).n_clusters_ == 3
 
 
-def test_clusters_of_features_that_agree_by_chance_do_not_decide_the_number():
-    # Clusters of the features agree most on four; the best single one has two, as the graph has.
+@pytest.mark.parametrize("few", [0.0, 2.5])
+def test_clusters_of_features_that_agree_by_chance_do_not_decide_the_number(few, monkeypatch):
+    """One distance tells nearly all of this graph: clusters of the others agree by chance only."""
     graph = attributed_communities(1000, 2, edge_signal=0.35, feature_signal=0.35, seed=2)
+    draws, real = set(), fitting.Starts.of_features
+    monkeypatch.setattr(fitting.Starts, "of_features", lambda s, k, draw: draws.add(draw) or real(s, k, draw))
+    monkeypatch.setattr(fitting, "_FEW_VOTERS", few)
     est = sc.GraphClustering("auto").fit(graph)
     scores = {k: each["score"] for k, each in est.candidates_.items() if each["iterations"] == 0}
-    assert est.n_clusters_ == 2 and max(scores, key=scores.get) > 2
-    assert est.candidates_[2]["iterations"] == Recipe().iterations
+    assert est.n_clusters_ == 2
+    if few:  # with a second clustering of each distance, the clusters of the features say so themselves
+        assert draws == {0, 1} and max(scores, key=scores.get) == 2
+    else:  # networks do, which are trained for the number of most structure, too
+        assert draws == {0} and max(scores, key=scores.get) > 2
+        assert est.candidates_[2]["iterations"] == Recipe().iterations
 
 
 def test_a_clustering_of_the_features_without_all_clusters_does_not_vote(monkeypatch):
     real = fitting.Starts.of_features
 
-    def lost(starts, k):
-        return real(starts, k).clamp(max=1) if k == 3 else real(starts, k)
+    def lost(starts, k, draw):
+        return real(starts, k, draw).clamp(max=1) if k == 3 else real(starts, k, draw)
 
     monkeypatch.setattr(fitting.Starts, "of_features", lost)
     est = sc.GraphClustering([2, 3, 4], max_iter=5, recipe=Recipe(networks=4, last_numbers=2)).fit(PLANTED)
