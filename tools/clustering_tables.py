@@ -160,7 +160,8 @@ def number_of_clusters(out: Path) -> str:
     ]
     table = markdown_table(["", *(TITLES[name] for name in DATASETS)], lines)
     said = (
-        f"Networks for all numbers choose the same on {sum(same)} of {len(same)} (`everyday.py --what auto`)."
+        f"With the first seed, networks for all numbers choose the same on {sum(same)} of {len(same)} "
+        "(`everyday.py --what auto`)."
     )
     return f"{table}\n\n{said}"
 
