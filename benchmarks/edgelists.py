@@ -6,7 +6,7 @@ replaced for the graphs that are run, and kept for the others.
 
     python benchmarks/edgelists.py [--only NAME ...] [--clusters 8 32] [--estimator]
 
-softcut is :func:`softcut.clustering.edges.edge_clusters`, or with ``--estimator`` a whole fit, which calls it. The
+softcut is :class:`softcut.clustering.edges.EdgeClusters`, or with ``--estimator`` a whole fit, which calls it. The
 seconds of both methods include what they make of the graph first.
 """
 
@@ -24,7 +24,7 @@ import scipy.sparse as sp
 
 from softcut import Graph, GraphClustering
 from softcut.baselines import leiden
-from softcut.clustering.edges import edge_clusters
+from softcut.clustering.edges import EdgeClusters
 from softcut.files import atomic_json
 from softcut.metrics import clusters_used, modularity
 from softcut.ops import CSR
@@ -45,7 +45,7 @@ def clusters(graph: Graph, k: int, seed: int, estimator: bool) -> np.ndarray:
     """Labels of the nodes, by softcut."""
     if estimator:
         return GraphClustering(k, random_state=seed, device="cpu").fit(graph).soft_.argmax(1)
-    return edge_clusters(CSR.from_graph(graph), [k], seed)[k][:, 0].numpy()
+    return EdgeClusters(CSR.from_graph(graph), [k], seed).settled(k)[:, 0].numpy()
 
 
 def measure(name: str, graph: Graph, k: int, seed: int, estimator: bool = False) -> dict[str, Any]:
@@ -73,7 +73,7 @@ def main() -> None:
     parser.add_argument("--only", nargs="+", choices=NAMES, default=NAMES)
     parser.add_argument("--clusters", nargs="+", type=int, default=[8, 32])
     parser.add_argument("--state", type=int, default=0, help="random_state")
-    parser.add_argument("--estimator", action="store_true", help="a whole fit in place of edge_clusters")
+    parser.add_argument("--estimator", action="store_true", help="a whole fit in place of EdgeClusters")
     parser.add_argument("--data", type=Path, default=Path(os.environ.get("SOFTCUT_DATA", ".")))
     parser.add_argument("--out", type=Path, default=Path("results/edgelists.json"))
     given = parser.parse_args()

@@ -116,14 +116,6 @@ class EdgeStarts:
         return self._known[key].settled(k)[:, 0]
 
 
-def edge_clusters(
-    op: CSR, ks: Sequence[int], random_state: int = 0, recipe: Recipe = DEFAULT
-) -> dict[int, Tensor]:
-    """:meth:`EdgeClusters.settled` for each K of `ks`."""
-    found = EdgeClusters(op, ks, random_state, recipe)
-    return {k: found.settled(k) for k in ks}
-
-
 def _wanted(k: int, recipe: Recipe) -> int:
     """Groups that `k` clusters are made of."""
     return max(recipe.edges.few, 2 * k, min(recipe.edges.groups * k, recipe.edges.many))

@@ -56,7 +56,7 @@ def _check(recipe: Any) -> None:
 
 @dataclass(frozen=True)
 class EdgeRecipe:
-    """The constants of :func:`softcut.clustering.edges.edge_clusters`, for graphs without features and for starts."""
+    """The constants of :class:`softcut.clustering.edges.EdgeClusters`, for graphs without features and for starts."""
 
     groups: int = 8  # groups for each cluster: clusters made of several may have any shape
     few: int = 128  # groups at least: with fewer there would be hardly anything to merge

@@ -13,7 +13,7 @@ from sklearn.metrics import adjusted_rand_score, normalized_mutual_info_score
 
 import softcut as sc
 from softcut.clustering import Recipe, feature_map, networks, prepare
-from softcut.clustering.edges import edge_clusters, shares
+from softcut.clustering.edges import EdgeClusters, shares
 from softcut.datasets import attributed_communities
 from softcut.errors import SoftcutError
 from softcut.ops import CSR
@@ -118,7 +118,7 @@ def test_without_features_clusters_come_from_the_edges(graph):
         assert est.notes_[0].startswith(f"the clusters come from the edges alone: {why}")
         assert adjusted_rand_score(bare.y, est.labels_) > 0.8
         op = CSR.from_graph(bare)
-        labels = edge_clusters(op, [3], 7)[3]
+        labels = EdgeClusters(op, [3], 7).settled(3)
         order = np.argsort(-np.bincount(labels[:, 0]), kind="stable")
         np.testing.assert_allclose(est.soft_, shares(op, labels[:, 0], 3).numpy()[:, order], atol=1e-6)
         assert np.argsort(order)[labels[:, 0]].tolist() == est.labels_.tolist()

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import softcut as sc
 from softcut.clustering import edges
-from softcut.clustering.edges import EdgeClusters, EdgeStarts, edge_clusters, shares
+from softcut.clustering.edges import EdgeClusters, EdgeStarts, shares
 from softcut.clustering.group_merges import cut, merge_steps
 from softcut.clustering.recipe import DEFAULT, EdgeRecipe, Recipe
 from softcut.datasets import attributed_communities
@@ -49,6 +49,12 @@ def graphs(draw):
         if u != v:
             dense[u, v] = dense[v, u] = draw(st.sampled_from([1.0, 0.25]))
     return sc.Graph.from_scipy(sp.csr_array(dense))
+
+
+def edge_clusters(op, ks, random_state=0, recipe=DEFAULT):
+    """Settled clusterings for each K of `ks`."""
+    found = EdgeClusters(op, ks, random_state, recipe)
+    return {k: found.settled(k) for k in ks}
 
 
 @given(graphs(), st.lists(st.integers(1, 30), min_size=1, max_size=4), st.integers(0, 5))
