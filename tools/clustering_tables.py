@@ -146,7 +146,9 @@ def number_of_clusters(out: Path) -> str:
         return short(float(np.mean([run["nmi"] for run in chosen[name]]))) if chosen[name] else "-"
 
     times = [compared.get(f"auto, {name}, cpu", {}).get("here", {}) for name in DATASETS]
-    same = [row["chosen"] == row["chosen_by_all"] for row in times if "chosen_by_all" in row]
+    both = [row for row in times if "evidence_by_all" in row]
+    by_all = " ".join(f"{row['chosen_by_all']:g}" for row in both)
+    more = sum(row["evidence"] >= row["evidence_by_all"] for row in both)
 
     lines = [
         ["classes", *(str(classes[name]) for name in DATASETS)],
@@ -160,10 +162,29 @@ def number_of_clusters(out: Path) -> str:
     ]
     table = markdown_table(["", *(TITLES[name] for name in DATASETS)], lines)
     said = (
-        f"With the first seed, networks for all numbers choose the same on {sum(same)} of {len(same)} "
-        "(`everyday.py --what auto`)."
+        f"Networks trained for all numbers would choose, with the first seed, {by_all} (`everyday.py --what auto`); on "
+        f"{more} of {len(both)} the evidence of the number that is chosen is as high or higher."
     )
     return f"{table}\n\n{said}"
+
+
+def chosen_numbers(out: Path) -> str:
+    """How often the planted number is chosen, and how often networks for every number choose it."""
+    rows = read_json(out, "chosen_numbers")["rows"]
+    lines = []
+    for row in (row for row in rows if "graphs" in row):
+        each = [row["auto"], row["networks"]]
+        right = [f"{one['right']} of {row['graphs']}" for one in each]
+        lines.append([row["kind"], *right, *(f"{one['mean_distance']:.2f}" for one in each)])
+    head = ["generated graphs", "right", "by networks for all", "mean distance", "by networks for all"]
+    tables = [
+        f"{row['kind']} {' '.join(map(str, row['auto']))} ({' '.join(map(str, row['networks']))}; "
+        f"{row['classes']} classes)"
+        for row in rows
+        if "classes" in row
+    ]
+    said = f"Tables of scikit-learn, three seeds, in brackets by networks for all: {', '.join(tables)}."
+    return f"{markdown_table(head, lines)}\n\n{said}"
 
 
 def noise(out: Path) -> str:
@@ -281,6 +302,7 @@ CLUSTERING_TABLES: dict[str, Callable[[Path], str]] = {
     "ablations": ablations,
     "noise": noise,
     "number-of-clusters": number_of_clusters,
+    "chosen-numbers": chosen_numbers,
     "rank-correlations": rank_correlations,
     "regimes": regimes,
     "edge-lists": edge_lists,

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cache
-from statistics import median
 
 import numpy as np
 import torch
@@ -51,11 +49,6 @@ Candidate = dict[str, float]
 
 _SMALL = 1 << 22  # numbers (nodes x networks x units) of a training
 _FEW_ITERATIONS = 1000
-_CLOSE = 0.95  # share of the highest score of clusters of the features from which on numbers are compared by networks
-_AS_MUCH = 0.98  # share of the most structure that counts as as much
-_FEW_VOTERS = (
-    2.5  # clusterings of the features, by their weights, that are too few to measure their agreement
-)
 
 
 @dataclass(frozen=True)
@@ -138,22 +131,15 @@ def _from_edges(graph: Graph, task: FitTask) -> Fitted:
     op = at_most_one(CSR.from_graph(graph, device=task.device))
     judge = Judge(graph.adjacency, device=task.device)
     found = EdgeClusters(op, task.numbers, task.seed, task.recipe)
-    settled = cache(found.settled)
 
     def judged(k: int, labels: Tensor) -> Candidate:
-        if len(task.numbers) > 1:
-            task.comparing(k)
-        return candidate(judge, labels, k, judge(labels, k), agreement(labels, k), task.recipe.width)
+        return candidate(judge, labels, k, judge(labels, k), agreement(labels, k), task.recipe)
 
-    numbers, seen = task.numbers, {}
-    if len(numbers) > task.recipe.last_numbers:
-        seen = {k: judged(k, found.begun(k)) for k in numbers}
-        numbers = _promising(seen, task.recipe.last_numbers)
     k, candidates = choose(
-        numbers, lambda k: judged(k, settled(k)), task.recipe, task.may_be_one, task.tell, seen
+        task, begun=lambda k: judged(k, found.begun(k)), ended=lambda k: judged(k, found.settled(k))
     )
     one = torch.zeros(graph.num_nodes, 1, dtype=torch.long, device=task.device)
-    labels = settled(k) if k > 1 else one
+    labels = found.settled(k) if k > 1 else one
     order = by_size(torch.bincount(labels[:, 0], minlength=k))
     best = torch.from_numpy(np.argsort(order)).to(task.device)[labels[:, 0]]
     soft = shares(op, best, k, task.recipe).cpu().numpy()
@@ -178,39 +164,23 @@ def _from_networks(graph: Graph, rule: str, task: FitTask) -> Fitted:
         """What speaks for K, from labels [N, R]; those of `full` have K clusters: others agree easily."""
         said = dict.fromkeys(CANDIDATE, 0.0)
         if len(full) > 1:
-            said = candidate(
-                prepared.judge, labels[:, full], k, evidence[full], ari[full][:, full], recipe.width
-            )
+            said = candidate(prepared.judge, labels[:, full], k, evidence[full], ari[full][:, full], recipe)
         return said | {"iterations": float(iterations)}
 
-    def begun(k: int, draws: int) -> tuple[Candidate, float]:
-        """From what networks would begin from, which orders numbers as trained networks do; and how many vote."""
-        task.comparing(k)
-        labels = torch.cat([starts.of_features(k, draw) for draw in range(draws)], dim=1)
+    def begun(k: int) -> Candidate:
+        """From k-means of the features, what networks begin from: it tells numbers apart as well as networks do."""
+        labels = starts.of_features(k)
         full = [r for r, each in enumerate(labels.mT) if len(each.unique()) == k]
         ari = agreement(prepared.nodes.sample(labels, recipe.large), k)
-        evidence = prepared.judge(labels, k)
-        voters = 0.0 if not full else 1 / float(evidence_weights(evidence[full], recipe.width).square().sum())
-        return judged(k, labels, evidence, ari, full, 0), voters
+        return judged(k, labels, prepared.judge(labels, k), ari, full, 0)
 
     def trained(k: int) -> Candidate:
         """From a few networks; what they note is not told."""
-        task.comparing(k)
         ended = train_networks(prepared, k, few, seed, lambda note: None, batches=batches, starts=starts)
         return judged(k, ended.s.argmax(-1), ended.evidence, ended.ari, ended.full, few.iterations)
 
-    numbers, seen = task.numbers, {}
-    if len(numbers) > recipe.last_numbers and prepared.encoded.z.shape[-1] > 0:
-        looks = {k: begun(k, 1) for k in numbers}
-        # Where hardly more than one distance tells anything, one clustering of each has nothing to agree with.
-        if median(voters for _, voters in looks.values()) < _FEW_VOTERS:
-            looks = {k: begun(k, 2) for k in numbers}
-        seen = {k: look for k, (look, _) in looks.items()}
-        numbers = _promising(seen, recipe.last_numbers)
-    # Networks need not tell what clusters of the features have told: that one number stands out, and has structure.
-    known = len(numbers) == 1 and seen and seen[numbers[0]]["structure"] >= 1
-    judge = seen.__getitem__ if known else trained
-    k, candidates = choose(numbers, judge, recipe, task.may_be_one, tell, seen)
+    features = prepared.encoded.z.shape[-1] > 0  # that k-means can read; the paper's model has none
+    k, candidates = choose(task, begun if features else trained, trained)
     networks = train_networks(prepared, k, recipe, seed, tell, task.callback, batches=batches, starts=starts)
     merged = merge(prepared, networks, recipe, seed, tell)
     labels = merged.soft.argmax(1)
@@ -225,17 +195,19 @@ def _from_networks(graph: Graph, rule: str, task: FitTask) -> Fitted:
 
 
 def candidate(
-    judge: Judge, labels: Tensor, k: int, evidence: Evidence, ari: Tensor, width: float
+    judge: Judge, labels: Tensor, k: int, evidence: Evidence, ari: Tensor, recipe: Recipe
 ) -> Candidate:
     """What speaks for K, from clusterings `labels` [N, R] into it, their evidence and their agreement [R, R].
 
         score(K) = (G_e + G_x) / (N H^1/2) * agreement
 
     The first factor is what a clustering explains of edges and features, of the part that pays: it rises with K as
-    long as there is more to explain. The second, the mean adjusted Rand index between networks, falls as soon as there
-    are several equally good ways to divide what belongs together. Both are means weighted by evidence: networks that
-    read a distance without signal do not vote. The structure is that of the clustering with most evidence.
+    long as there is more to explain. The second, the mean adjusted Rand index between them, falls as soon as there
+    are several equally good ways to divide what belongs together. Both are means weighted by evidence: clusterings of a
+    distance without signal do not vote. The structure is that of the clustering with most evidence.
     """
+    # Where there is much evidence, clusterings of one kind differ by more than a consensus lets pass.
+    width = max(recipe.width, recipe.vote_width * float(evidence.value.max()))
     weight = evidence_weights(evidence, width).double().to(ari.device)
     gain = evidence.paid * evidence.entropy.sqrt()
     pairs = torch.outer(weight, weight).fill_diagonal_(0)
@@ -251,51 +223,29 @@ def candidate(
     }
 
 
-def _promising(seen: Mapping[int, Candidate], most: int) -> tuple[int, ...]:
-    """Numbers that networks might choose: those of about the highest score, at most `most`, and of most structure.
-
-    The latter is left out where one of the former has about as much.
-
-    The scores of clusters of the features order numbers as those of networks do, except where the clusters agree by
-    chance alone; there the best single clustering tells more.
-    """
-    best = sorted(seen, key=lambda k: (-seen[k]["score"], k))[:most]
-    close = {k for k in best if seen[k]["score"] >= _CLOSE * seen[best[0]]["score"]}
-    structure = {k: each["structure"] for k, each in seen.items()}
-    most_structure = max(seen, key=lambda k: (structure[k], -k))
-    if max(structure[k] for k in close) < _AS_MUCH * structure[most_structure]:
-        close.add(most_structure)
-    return tuple(sorted(close))
-
-
 def choose(
-    numbers: tuple[int, ...],
-    judge: Callable[[int], Candidate],
-    recipe: Recipe,
-    may_be_one: bool,
-    tell: Tell,
-    seen: Mapping[int, Candidate] = {},
+    task: FitTask, begun: Callable[[int], Candidate], ended: Callable[[int], Candidate]
 ) -> tuple[int, dict[int, Candidate]]:
     """The number with the highest score, and what speaks for each; a single one is not judged.
 
-    If `may_be_one`, the answer is 1 where no number explains more than it costs. `seen` is what spoke for all numbers
-    when `numbers` were picked out of them; further ones of these may be judged.
+    `begun` judges clusterings that are cheap to make, `ended` those of a whole fit, which may explain more. If the task
+    allows it, the answer is 1 where nothing explains more than it costs.
     """
-    if len(numbers) == 1 and not seen:
-        return numbers[0], {}
-    candidates = {k: judge(k) for k in numbers}
-    # Networks may find less in a number than clusters of the features promised: then the next best is judged, too.
-    for further in sorted(seen, key=lambda c: (-seen[c]["score"], c)):
-        if further not in candidates and seen[further]["score"] > max(
-            c["score"] for c in candidates.values()
-        ):
-            candidates[further] = judge(further)
+    if len(task.numbers) == 1:
+        return task.numbers[0], {}
+    candidates: dict[int, Candidate] = {}
+    for number in task.numbers:
+        task.comparing(number)
+        candidates[number] = begun(number)
     k = max(candidates, key=lambda c: (candidates[c]["score"], -c))
-    candidates = dict(sorted({**seen, **candidates}.items()))
+    if task.may_be_one and not _something_pays(candidates):
+        # Before all are given up, the number that is nearest to paying is looked at closely.
+        k = max(candidates, key=lambda c: (candidates[c]["structure"], -c))
+        candidates[k] = ended(k)
     first, last = min(candidates), max(candidates)
     best = candidates[k]["score"]
     others: list[int] = []
-    if may_be_one and max(each["structure"] for each in candidates.values()) < 1:
+    if task.may_be_one and not _something_pays(candidates):
         k = 1
         said = (
             f"no division into {first} to {last} clusters explains more than it takes to describe: 1 cluster."
@@ -306,18 +256,22 @@ def choose(
             f"{k} was taken; give the number you want."
         )
     else:
-        others = [c for c in _peaks(candidates, recipe.supported) if c != k]
+        others = [c for c in _peaks(candidates, task.recipe.supported) if c != k]
         also = f"; also plausible: {', '.join(map(str, others))}" if others else ""
         said = f"{k} clusters fit best of {first} to {last}{also}."
     kind = Detail if k == 1 else Note  # that there are none is said with the verdict
-    tell(kind("number_of_clusters", said, chosen=k, supported=others))
+    task.tell(kind("number_of_clusters", said, chosen=k, supported=others))
     if best > 0:
         curve = ", ".join(f"{c}: {each['score'] / best:.2f}" for c, each in candidates.items())
         said = (
             f"evidence times agreement of restarts, by number of clusters, relative to the highest: {curve}."
         )
-        tell(Detail("scores_of_numbers", said))
+        task.tell(Detail("scores_of_numbers", said))
     return k, candidates
+
+
+def _something_pays(candidates: Mapping[int, Candidate]) -> bool:
+    return max(each["structure"] for each in candidates.values()) >= 1
 
 
 def _peaks(candidates: Mapping[int, Candidate], share: float) -> list[int]:

@@ -18,7 +18,7 @@ from softcut.clustering.recipe import Recipe
 from softcut.device import shared_threads
 from softcut.ops import CSR
 
-_DRAWS_APART = 1000  # between the seeds of two draws: more than there are distances
+_SAME = 100  # times the rounding unit: sums of squares of the same clusters differ by less
 
 
 @dataclass(frozen=True)
@@ -41,23 +41,19 @@ class Starts:
     def __init__(self, prepared: Prepared, recipe: Recipe, seed: int) -> None:
         self._prepared, self._recipe, self._seed = prepared, recipe, seed
         self._large = prepared.nodes.count > recipe.large
-        self._known: dict[tuple[int, int, int, int], Tensor] = {}
+        self._known: dict[tuple[int, int, int], Tensor] = {}
 
     @cached_property
     def _edges(self) -> EdgeStarts:
         assert isinstance(self._prepared.adjacency, CSR)
         return EdgeStarts(self._prepared.adjacency, self._seed, self._recipe)
 
-    def of_features(self, k: int, draw: int = 0) -> Tensor:
-        """Clusterings [N, R] by k-means of the features, half as many at each distance as networks on trial.
+    def of_features(self, k: int) -> Tensor:
+        """Clusterings [N, R] by k-means of the features at every distance."""
+        distances, looks = len(self._recipe.distances), self._recipe.looks
+        return self(k, even_scales(distances, max(2, distances, looks)), edges=False).labels.mT.contiguous()
 
-        Another `draw` makes others.
-        """
-        distances = len(self._recipe.distances)
-        scales = even_scales(distances, max(2, distances, self._recipe.trial_networks // 2))
-        return self(k, scales, edges=False, draw=draw).labels.mT.contiguous()
-
-    def __call__(self, k: int, scales: Sequence[int], edges: bool = True, draw: int = 0) -> Start:
+    def __call__(self, k: int, scales: Sequence[int], edges: bool = True) -> Start:
         """A k-means of the features at its distance for each network; for some, if `edges`, clusters of the edges."""
         recipe, nodes, z = self._recipe, self._prepared.nodes, self._prepared.encoded.z
         edges = edges and k > 1 and not self._large and self._prepared.one_graph
@@ -74,7 +70,7 @@ class Starts:
             if share > 0:
                 of_edges = pool.submit(self._edges, k)
             jobs = [
-                pool.submit(self._centres, rows[scale], scale, k, n, draw) if n else None
+                pool.submit(self._centres, rows[scale], scale, k, n) if n else None
                 for (scale, _), n in zip(groups, counts, strict=True)
             ]
         labels = []
@@ -87,17 +83,20 @@ class Starts:
         sizes = torch.stack([torch.bincount(row, minlength=k) for row in start])
         return Start(start, nodes.total(sizes).to(z.dtype).clamp(min=recipe.least * nodes.count / k))
 
-    def _centres(self, rows: Tensor, scale: int, k: int, count: int, draw: int) -> Tensor:
+    def _centres(self, rows: Tensor, scale: int, k: int, count: int) -> Tensor:
         """Centres [count, K, F] of k-means of the features at one distance, each the best one of a few."""
-        key = scale, k, count, draw
+        key = scale, k, count
         if key not in self._known:
             recipe = self._recipe
             tries = recipe.large_restarts if self._large else recipe.start_restarts
             least, rounds = recipe.least * len(rows) / k, recipe.start_rounds
-            seed = self._seed + scale + draw * _DRAWS_APART
             _, centres = kmeans_restarts(
-                rows, k, tries * count, max_iter=rounds, least=least, random_state=seed
+                rows, k, tries * count, max_iter=rounds, least=least, random_state=self._seed + scale
             )
-            best = inertias(rows, centres).view(count, tries).argmin(1)
+            inertia = inertias(rows, centres).view(count, tries)
+            # Of restarts that ended in the same clusters the first: rounding, which differs between machines, decides
+            # nothing.
+            least_one = inertia.amin(1, keepdim=True) * (1 + _SAME * torch.finfo(rows.dtype).eps)
+            best = (inertia <= least_one).int().argmax(1)
             self._known[key] = centres[best + tries * torch.arange(count, device=rows.device)]
         return self._known[key]

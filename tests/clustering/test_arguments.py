@@ -134,7 +134,7 @@ def test_what_compares_numbers_of_clusters_does_not_change_the_digest_for_one_nu
     for name, value in vars(Recipe()).items():
         other = (*value, 99) if isinstance(value, tuple) else OTHER[name] if name in OTHER else value * 2
         same |= {name} if replace(Recipe(), **{name: other}).digest_of(several=False) == one else set()
-    assert same == {"auto", "trial_networks", "last_numbers", "supported"} and one != Recipe().digest
+    assert same == {"auto", "looks", "vote_width", "trial_networks", "supported"} and one != Recipe().digest
 
 
 @pytest.mark.parametrize(
