@@ -1,7 +1,7 @@
 """Does ``n_clusters="auto"`` choose the number of planted clusters, and would networks for every number choose better?
 
-Writes ``results/chosen_numbers.json`` and prints its rows: graphs with planted clusters (words, few and many edges; edges
-alone), graphs without clusters, and tables of scikit-learn, whose classes need not be clusters.
+Writes ``results/chosen_numbers.json`` and prints its rows: graphs with planted clusters (words, few and many edges;
+edges alone), graphs without clusters, and tables of scikit-learn, whose classes need not be clusters.
 
     python benchmarks/chosen_numbers.py [--graphs 40] [--seed 100]
 """

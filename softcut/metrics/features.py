@@ -115,14 +115,21 @@ def principal_axes(x: Any) -> np.ndarray:
         from sklearn.utils.extmath import randomized_svd  # takes a while
 
         left, length, _ = randomized_svd(scores, _AXES, n_iter=4, random_state=0)
-    elif n > scores.shape[1]:
-        square, right = np.linalg.eigh(scores.T @ scores)
-        length = np.sqrt(square.clip(min=0))[::-1][:_AXES]
-        left = scores @ right[:, ::-1][:, :_AXES] / np.where(length > 0, length, 1.0)
     else:
-        left, length, _ = np.linalg.svd(scores, full_matrices=False)
+        left, length = _principal(torch.from_numpy(scores))
     told_apart = length[:_AXES] > _SAME * length[0]
     return left[:, :_AXES][:, told_apart] * math.sqrt(n)
+
+
+def _principal(scores: Tensor) -> tuple[np.ndarray, np.ndarray]:
+    """Left singular vectors and singular values; by PyTorch, whose threads do not spin while they wait."""
+    if scores.shape[0] > scores.shape[1]:
+        square, right = (each.flip(-1)[..., :_AXES] for each in torch.linalg.eigh(scores.mT @ scores))
+        length = square.clamp(min=0).sqrt()
+        left = scores @ right / torch.where(length > 0, length, 1.0)
+    else:
+        left, length, _ = torch.linalg.svd(scores, full_matrices=False)
+    return left.numpy(), length.numpy()
 
 
 def axes_table(axes: Tensor, labels: Tensor, k: int) -> Tensor:

@@ -27,7 +27,7 @@ from softcut.segment.images import check_choice
 from softcut.training import DenseInput, ReplicaNet, TrainSettings, replica_seeds, train
 
 METHODS = ("mincut", "ncut", "diffpool")
-_DENSE = 1200  # nodes up to which all eigenvectors at once are quicker than a few
+_DENSE = 100  # nodes up to which all eigenvectors at once are quicker than a few
 # k="auto" counts the ways of cutting the graph that cost at most this much (1 - eigenvalue), within these limits.
 _CHEAP_CUT = 0.02
 AUTO_SEGMENTS = (2, 12)

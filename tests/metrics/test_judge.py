@@ -12,6 +12,7 @@ from scipy import stats
 from sklearn.utils.extmath import randomized_svd
 
 import softcut as sc
+from softcut.clustering import Recipe
 from softcut.clustering.fitting import candidate
 from softcut.datasets import attributed_communities
 from softcut.metrics import Evidence, Judge, evidence, evidence_parts, features
@@ -303,8 +304,8 @@ def test_the_score_of_a_number_of_clusters():
     found = Evidence(torch.tensor([80.0, 76.0, 10.0]), torch.tensor([-8.0, -8.0, 0.0]), entropy, nodes=5)
     ari = torch.tensor([[1.0, 0.8, 0.1], [0.8, 1.0, 0.1], [0.1, 0.1, 1.0]])
     labels = torch.stack([torch.arange(40) % 3, torch.arange(40) % 2, torch.arange(40) // 20], dim=1)
-    judge = Judge(some_graph("none"))
-    told = candidate(judge, labels, 3, found, ari, 0.3)
+    judge, recipe = Judge(some_graph("none")), Recipe(width=0.3, vote_width=0.0)
+    told = candidate(judge, labels, 3, found, ari, recipe)
     behind = (72 - 68) / 20 / 0.3  # 72 and 68 nats, in units of N H
     weight = 1 / (1 + math.exp(-(behind**2)))
     mean = weight * 80 + (1 - weight) * 76
@@ -312,9 +313,9 @@ def test_the_score_of_a_number_of_clusters():
     assert told["agreement"] == pytest.approx(0.8)
     assert told["structure"] == judge(labels[:, 0], 3).structure, "that of the one with most evidence"
     assert told["description_length"] == pytest.approx(20 - 72)
-    assert candidate(judge, labels, 3, found, -ari, 0.3)["score"] == 0.0
+    assert candidate(judge, labels, 3, found, -ari, recipe)["score"] == 0.0
     alone = Evidence(torch.tensor([80.0, 8.0]), torch.zeros(2), entropy[:2], nodes=5)
-    assert candidate(judge, labels, 3, alone, ari[:2, :2], 0.3)["agreement"] == 0.0, "there is no pair"
+    assert candidate(judge, labels, 3, alone, ari[:2, :2], recipe)["agreement"] == 0.0, "there is no pair"
 
 
 @pytest.mark.parametrize("kind", [float, torch.tensor])
