@@ -14,11 +14,12 @@ from torch import Tensor, nn
 
 from softcut.graph.collection import Split
 from softcut.learning.hierarchy import HierarchyStore
-from softcut.learning.mincut_net import can_be_written_out, predict
+from softcut.learning.mincut_net import Gradients, WrittenOut, can_be_written_out
 from softcut.learning.store import BatchPlan, GraphStore
 from softcut.nn import DenseSelection, Selection
 from softcut.nn.models import Levels
 from softcut.ops import Operator, Segments
+from softcut.ops._torch import add_to_each
 from softcut.training import Task
 
 _AHEAD = 32  # steps whose batches are planned, and sent to the device, at once
@@ -83,19 +84,29 @@ class FoldTask(Task):
         self.store, self.splits, self.hierarchy = store, list(splits), hierarchy
         self.parameters = dict(net.named_parameters())
         self.kernels = list(net.kernels())
-        self.written_out = hierarchy is None and can_be_written_out(self.net)
+        written_out = hierarchy is None and can_be_written_out(net)
+        self.written_out = WrittenOut(net) if written_out else None
         self.orders = [BatchOrder(s.train, batch, [seed]) for s, seed in zip(splits, seeds, strict=True)]
         self.active = list(range(len(self.splits)))
         self.steps = 0
         self.evaluation_nodes = evaluation_nodes
         self._validation: list[Batch] | None = None
         self._planned: list[list[BatchPlan]] = []  # of the next steps, the nearest last
+        self._pass_back: Callable[[float], Gradients] | None = None  # from the weight of the last step's loss
 
     @staticmethod
     def loss(batch: Batch, y: Tensor) -> Tensor:
         """The cross entropy of every graph [R, B]."""
         logits = batch.per_graph(y).flatten(0, 1)
         return nn.functional.cross_entropy(logits, batch.y.flatten(), reduction="none").view(batch.y.shape)
+
+    @staticmethod
+    def loss_gradient(batch: Batch, y: Tensor) -> Tensor:
+        """The gradient of every graph's :meth:`loss` with respect to its logits [R, B, C]."""
+        number = batch.y.unsqueeze(-1)
+        return (
+            batch.per_graph(y).softmax(-1).scatter_add_(-1, number, y.new_full((), -1.0).expand(number.shape))
+        )
 
     def plan(self, graphs: NDArray[np.int64]) -> list[list[BatchPlan]]:
         """Plans of batches, [T, R, B] graph numbers; for each batch one plan per level of the hierarchy."""
@@ -117,9 +128,12 @@ class FoldTask(Task):
         return out, self.loss(batch, out.y)
 
     def losses(self, batch: Batch) -> tuple[Tensor, Tensor, Tensor]:
-        """Logits [R, B, C], the cross entropy of every graph, and with it the sum of its poolers' losses [R, B]."""
-        if self.written_out:
-            y, auxiliary = predict(self.net, batch.x, batch.op)
+        """Logits [R, B, C], the cross entropy of every graph, and with it the sum of its poolers' losses [R, B].
+
+        Autograd sees nothing of a network that is written out (see :meth:`backward`).
+        """
+        if self.written_out is not None:
+            y, auxiliary, _ = self.written_out.predict(batch.x, batch.op)
         else:
             y, pooled = self.net.levels(batch.x, batch.op, selections=batch.selections)
             losses = [value for each in pooled for value in each.graph_losses.values()]
@@ -134,8 +148,38 @@ class FoldTask(Task):
             self._planned = self.plan(graphs)[::-1]
         self.steps += 1
         batch = self.gather(self._planned.pop(), full=True)
-        kernels = torch.cat([kernel.flatten(1) for kernel in self.kernels], dim=1)
-        return {"loss": self.losses(batch)[2].mean(1), "l2": kernels.square().sum(1)}
+        if self.written_out is not None:
+            return self._written_out_step(self.written_out, batch)
+        return {"loss": self.losses(batch)[2].mean(1), "l2": self._squares()}
+
+    def _squares(self) -> Tensor:
+        """The sum of squares of each replica's kernels [R]."""
+        return torch.cat([kernel.flatten(1) for kernel in self.kernels], dim=1).square().sum(1)
+
+    @torch.inference_mode()
+    def _written_out_step(self, net: WrittenOut, batch: Batch) -> Mapping[str, Tensor]:
+        y, auxiliary, network = net.predict(batch.x, batch.op)
+        loss = self.loss(batch, y) + batch.per_graph(auxiliary)
+        replicas, places = batch.y.shape[:2]
+
+        def pass_back(weight: float) -> Gradients:
+            to_y, to_losses = (t.new_zeros(replicas, places + 1, *t.shape[1:]) for t in (y, auxiliary))
+            torch.mul(self.loss_gradient(batch, y), weight / places, out=to_y[:, :places])
+            to_losses[:, :places] = weight / places  # not the padding graphs
+            return network(to_y, to_losses.view(-1))
+
+        self._pass_back = pass_back
+        return {"loss": loss.mean(1), "l2": self._squares()}
+
+    def backward(self, total: Tensor, weights: Mapping[str, float]) -> None:
+        if self._pass_back is None:
+            return super().backward(total, weights)
+        with torch.inference_mode():
+            gradients, self._pass_back = self._pass_back(weights.get("loss", 0.0)), None
+            of_kernels = [gradients[kernel] for kernel in self.kernels]
+            add_to_each(of_kernels, self.kernels, alpha=2 * weights.get("l2", 0.0))
+            for p, gradient in gradients.items():
+                p.grad = gradient
 
     def select(self, active: Tensor) -> None:
         self.active = active.tolist()
@@ -207,6 +251,10 @@ class NumbersTask(FoldTask):
     def loss(batch: Batch, y: Tensor) -> Tensor:
         """The mean squared error of every graph [R, B]."""
         return (batch.per_graph(y) - batch.y).square().mean(-1)
+
+    @staticmethod
+    def loss_gradient(batch: Batch, y: Tensor) -> Tensor:
+        return (batch.per_graph(y) - batch.y).mul_(2 / y.shape[-1])
 
     def _validated(self, batch: Batch) -> dict[str, Tensor]:
         _, task, loss = self.losses(batch)

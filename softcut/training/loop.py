@@ -218,7 +218,7 @@ class Loop:
                 f"the losses of a step must be [{len(self.active)}], one per active replica, got {list(total.shape)}.",
                 argument="task",
             )
-        total.sum().backward()
+        self.task.backward(total, self.settings.minimise)
         with torch.no_grad():
             self._record(values, total)
             if self.best is not None and not self.task.validates:

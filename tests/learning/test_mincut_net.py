@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 
-import numpy as np
 import pytest
 import torch
 from helpers.made_graphs import made_graphs
@@ -10,7 +9,7 @@ from torch import Tensor
 
 from softcut.graph import folds
 from softcut.learning import GraphClassification
-from softcut.learning.fold_task import FoldTask
+from softcut.learning.fold_task import FoldTask, NumbersTask
 from softcut.learning.replica_net import replica_net
 from softcut.learning.store import GraphStore
 from softcut.nn.models import GraphClassifier
@@ -41,13 +40,27 @@ def task_of(features: str, replicas: int, **options: object) -> FoldTask:
     return FoldTask(net, store, folds(graphs, 3)[:replicas], range(replicas), batch=5)
 
 
-def values_and_gradients(task: FoldTask, written_out: bool) -> list[Tensor]:
-    task.written_out = written_out
-    graphs = np.arange(5 * len(task.splits)).reshape(1, len(task.splits), 5) % 12
-    logits, _, losses = task.losses(task.gather(task.plan(graphs)[0], full=True))
-    weights = torch.arange(losses.numel(), dtype=torch.float64).view(losses.shape) + 1
-    gradients = torch.autograd.grad((weights * losses).sum(), list(task.parameters.values()))
-    return [logits, losses, *gradients]
+def values_and_gradients(task: FoldTask, weights: dict[str, float], written_out: bool) -> list[Tensor]:
+    """Of the task's first step."""
+    task.load_state({"steps": 0})
+    written, task.written_out = task.written_out, task.written_out if written_out else None
+    values = task.step()
+    total = sum(weights[name] * values[name] for name in weights)
+    assert isinstance(total, Tensor)
+    assert total.requires_grad != written_out
+    task.backward(total, weights)
+    task.written_out = written
+    gradients = [p.grad for p in task.parameters.values()]
+    for p in task.parameters.values():
+        p.grad = None
+    return [*values.values(), *(g for g in gradients if g is not None)]
+
+
+def assert_written_out_equals_modules(task: FoldTask, weights: dict[str, float]) -> None:
+    here, there = (values_and_gradients(task, weights, written_out) for written_out in (True, False))
+    assert len(here) == len(there) == 2 + len(task.parameters)
+    for mine, theirs in zip(here, there, strict=True):
+        torch.testing.assert_close(mine.clone(), theirs, rtol=1e-10, atol=1e-12)
 
 
 @pytest.mark.parametrize("options", OPTIONS)
@@ -56,10 +69,37 @@ def values_and_gradients(task: FoldTask, written_out: bool) -> list[Tensor]:
 def test_the_network_written_out_equals_its_modules(
     features: str, replicas: int, options: dict[str, object]
 ) -> None:
-    task = task_of(features, replicas, **options)
-    assert task.written_out
-    for here, there in zip(*(values_and_gradients(task, each) for each in (True, False)), strict=True):
-        torch.testing.assert_close(here, there, rtol=1e-10, atol=1e-12)
+    assert_written_out_equals_modules(task_of(features, replicas, **options), {"loss": 1.0, "l2": 1e-3})
+
+
+def test_losses_are_minimised_by_their_weights() -> None:
+    assert_written_out_equals_modules(task_of("both", 2), {"loss": 0.3})
+    assert_written_out_equals_modules(task_of("both", 2), {"loss": 0.5, "l2": 2.0})
+
+
+def test_numbers_are_predicted_by_the_same_passes() -> None:
+    graphs = made_graphs(12, one_hot=True)
+    torch.manual_seed(0)
+    models = [
+        GraphClassifier(graphs.num_features, 3, levels=2, k=(6, 3), hidden=8).double() for _ in range(2)
+    ]
+    store = GraphStore(graphs, torch.device("cpu"), torch.float64)
+    store.y = torch.randn(len(graphs) + 1, 3, dtype=torch.float64)
+    net = replica_net(models, store.one_hot, store.x.shape[1])
+    task = NumbersTask(net, store, folds(graphs, 3)[:2], range(2), batch=5)
+    assert_written_out_equals_modules(task, {"loss": 1.0, "l2": 1e-3})
+
+
+def test_a_replica_that_is_left_has_the_gradients_it_had_beside_the_others() -> None:
+    task, weights = task_of("both", 3), {"loss": 1.0, "l2": 1e-3}
+    before = values_and_gradients(task, weights, written_out=True)
+    active = torch.tensor([0, 2])
+    for p in task.parameters.values():
+        p.data = p.data[active]
+    task.select(active)
+    assert_written_out_equals_modules(task, weights)
+    for mine, all_three in zip(values_and_gradients(task, weights, written_out=True), before, strict=True):
+        torch.testing.assert_close(mine.clone(), all_three[active].clone(), rtol=1e-10, atol=1e-12)
 
 
 @pytest.mark.parametrize(
@@ -69,7 +109,7 @@ def test_the_network_written_out_equals_its_modules(
     + [{"pool_args": given} for given in ({"ortho_weight": "auto"}, {"standardise": True})],
 )
 def test_other_networks_keep_to_their_modules(options: dict[str, object]) -> None:
-    assert not task_of("both", 1, **options).written_out
+    assert task_of("both", 1, **options).written_out is None
 
 
 def test_a_small_fit_uses_one_thread_and_puts_the_others_back() -> None:
