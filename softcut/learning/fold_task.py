@@ -19,10 +19,11 @@ from softcut.learning.store import BatchPlan, GraphStore
 from softcut.nn import DenseSelection, Selection
 from softcut.nn.models import Levels
 from softcut.ops import Operator, Segments
-from softcut.ops._torch import add_to_each
+from softcut.ops.numerics import add_multiples
 from softcut.training import Task
 
 _AHEAD = 32  # steps whose batches are planned, and sent to the device, at once
+_GATHERED = 1 << 19  # rows and entries of the batches that are gathered at once on a CPU, about
 
 
 class BatchOrder:
@@ -91,7 +92,9 @@ class FoldTask(Task):
         self.steps = 0
         self.evaluation_nodes = evaluation_nodes
         self._validation: list[Batch] | None = None
-        self._planned: list[list[BatchPlan]] = []  # of the next steps, the nearest last
+        # Of the next steps, the nearest last: batches that were gathered already, and after them plans of more.
+        self._gathered: list[Batch] = []
+        self._planned: list[list[BatchPlan]] = []
         self._pass_back: Callable[[float], Gradients] | None = None  # from the weight of the last step's loss
 
     @staticmethod
@@ -114,13 +117,32 @@ class FoldTask(Task):
             return self.hierarchy.plan(self.store, graphs)
         return [[plan] for plan in self.store.plan(graphs)]
 
-    def gather(self, plans: Sequence[BatchPlan], full: bool = False) -> Batch:
-        """A batch by its plans; `full`: no place is empty."""
-        store = self.store
-        finest = store.gather(plans[0])
-        selections = None if self.hierarchy is None else self.hierarchy.selections(finest, plans[1:])
-        weight = None if full else (finest.chosen >= 0).to(store.dtype)
-        return Batch(store.x[finest.row], finest.op, selections, store.y[finest.chosen], weight)
+    def gather(self, planned: Sequence[Sequence[BatchPlan]], full: bool = False) -> list[Batch]:
+        """Batches by their plans, all at once; `full`: no place is empty."""
+        store, batches = self.store, []
+        for finest, plans in zip(store.gather(*(plans[0] for plans in planned)), planned, strict=True):
+            selections = None if self.hierarchy is None else self.hierarchy.selections(finest, plans[1:])
+            weight = None if full else (finest.chosen >= 0).to(store.dtype)
+            y = store.y[finest.chosen]
+            batches.append(Batch(finest.look_up(store.x), finest.op, selections, y, weight))
+        return batches
+
+    def _next(self) -> Batch:
+        """The batch of the next step."""
+        if not self._gathered and not self._planned:
+            ahead = range(self.steps, self.steps + _AHEAD)
+            graphs = np.stack([[self.orders[r](t) for r in self.active] for t in ahead])
+            self._planned = self.plan(graphs)[::-1]
+        if not self._gathered:
+            count = 1
+            if self.hierarchy is None and self.store.device.type == "cpu":
+                # Calls cost more there than what they do for small graphs: several batches are gathered at once.
+                (nearest,) = self._planned[-1]
+                count = max(1, _GATHERED // (nearest.entries + nearest.rows * len(self.active)))
+            self._planned, now = self._planned[:-count], self._planned[-count:]
+            self._gathered = self.gather(now[::-1], full=True)[::-1]
+        self.steps += 1
+        return self._gathered.pop()
 
     def forward(self, batch: Batch) -> tuple[Levels, Tensor]:
         """What the network says, and the cross entropy of every graph [R, B]."""
@@ -142,21 +164,15 @@ class FoldTask(Task):
         return batch.per_graph(y), task, task + batch.per_graph(auxiliary)
 
     def step(self) -> Mapping[str, Tensor]:
-        if not self._planned:
-            ahead = range(self.steps, self.steps + _AHEAD)
-            graphs = np.stack([[self.orders[r](t) for r in self.active] for t in ahead])
-            self._planned = self.plan(graphs)[::-1]
-        self.steps += 1
-        batch = self.gather(self._planned.pop(), full=True)
-        if self.written_out is not None:
-            return self._written_out_step(self.written_out, batch)
-        return {"loss": self.losses(batch)[2].mean(1), "l2": self._squares()}
+        if self.written_out is None:
+            return {"loss": self.losses(self._next())[2].mean(1), "l2": self._squares()}
+        with torch.inference_mode():
+            return self._written_out_step(self.written_out, self._next())
 
     def _squares(self) -> Tensor:
         """The sum of squares of each replica's kernels [R]."""
         return torch.cat([kernel.flatten(1) for kernel in self.kernels], dim=1).square().sum(1)
 
-    @torch.inference_mode()
     def _written_out_step(self, net: WrittenOut, batch: Batch) -> Mapping[str, Tensor]:
         y, auxiliary, network = net.predict(batch.x, batch.op)
         loss = self.loss(batch, y) + batch.per_graph(auxiliary)
@@ -177,19 +193,19 @@ class FoldTask(Task):
         with torch.inference_mode():
             gradients, self._pass_back = self._pass_back(weights.get("loss", 0.0)), None
             of_kernels = [gradients[kernel] for kernel in self.kernels]
-            add_to_each(of_kernels, self.kernels, alpha=2 * weights.get("l2", 0.0))
+            add_multiples(of_kernels, self.kernels, 2 * weights.get("l2", 0.0))
             for p, gradient in gradients.items():
                 p.grad = gradient
 
     def select(self, active: Tensor) -> None:
         self.active = active.tolist()
-        self._validation, self._planned = None, []
+        self._validation, self._planned, self._gathered = None, [], []
 
     def state(self) -> dict[str, Any]:
         return {"steps": self.steps}
 
     def load_state(self, state: dict[str, Any]) -> None:
-        self.steps, self._planned = int(state["steps"]), []
+        self.steps, self._planned, self._gathered = int(state["steps"]), [], []
 
     def batches(self, parts: Sequence[NDArray[np.int64]]) -> list[Batch]:
         """The graphs of every active replica in pieces of a limited number of nodes."""
@@ -198,7 +214,7 @@ class FoldTask(Task):
             row[: len(part)] = part
         pieces = max(1, -(-int(self.store.counts[table].sum()) // self.evaluation_nodes))
         split = [piece for piece in np.array_split(table, pieces, axis=1) if piece.size]
-        return [self.gather(self.plan(piece[None])[0], full=bool((piece >= 0).all())) for piece in split]
+        return [self.gather(self.plan(piece[None]), full=bool((piece >= 0).all()))[0] for piece in split]
 
     @torch.no_grad()
     def validate(self) -> Mapping[str, Tensor]:

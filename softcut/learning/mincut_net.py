@@ -149,20 +149,24 @@ def linear(x: Tensor, layer: Linear) -> tuple[Tensor, Backward]:
 def assignments(x: Tensor, level: Level) -> tuple[Tensor, Backward]:
     """S = softmax(MLP(X) / tau)."""
     replicas = len(level.mlp[0].weight)
-    h, steps = x.view(replicas, -1, x.shape[-1]), []
-    for number, layer in enumerate(level.mlp):
-        h = h.relu_() if number else h
-        seen = h
+    h, hidden, steps = x.view(replicas, -1, x.shape[-1]), level.mlp[:-1], []
+    for layer in hidden:
         h, back = linear(h, layer)
-        steps.append((back, seen if number else None))
-    s = (h if level.temperature == 1 else h.div_(level.temperature)).softmax(-1)
+        h = h.relu_()
+        steps.append((back, h))
+    # The last layer and the softmax run over columns: PyTorch is slow along a short last axis.
+    seen, (weight, bias) = h, level.mlp[-1]
+    logits = torch.baddbmm(bias.unsqueeze(2), weight, h.mT)
+    columns = (logits if level.temperature == 1 else logits.div_(level.temperature)).softmax(1)
+    s = columns.mT.contiguous()
 
     def backward(grad: Tensor, into: Gradients) -> Tensor:
-        grad = softmax_gradient(grad.view(s.shape), s)
+        grad = softmax_gradient(grad.view(s.shape).mT, columns, 1)
         grad = grad if level.temperature == 1 else grad.div_(level.temperature)
-        for back, seen in reversed(steps):
-            grad = back(grad, into)
-            grad = grad if seen is None else relu_gradient(grad, seen)
+        into[weight], into[bias] = torch.bmm(grad, seen), grad.sum(2)
+        grad = torch.bmm(grad.mT, weight)
+        for back, result in reversed(steps):
+            grad = back(relu_gradient(grad, result), into)
         return grad.view(x.shape)
 
     return s.view(*x.shape[:-1], -1), backward
@@ -174,15 +178,17 @@ def first_messages(x: Tensor, op: Operator, layer: Messages, one_hot: int) -> tu
     replicas, width, features = own.shape
     count = x.shape[1] - one_hot
     numbers = feature_numbers(x, own, one_hot)
-    values = x[:, one_hot:].reshape(replicas, len(x) // replicas, count)
-    weight = torch.cat([passed, own], 1)
+    values = x[:, one_hot:].contiguous().view(replicas, -1, count) if count else None
+    table = torch.cat([passed, own], 1).mT.contiguous()
+    of_values = table[:, features - count :]
     if one_hot:
-        table = weight.mT.contiguous().view(-1, 2 * width)
-        both = nn.functional.embedding_bag(numbers, table, mode="sum").view(replicas, -1, 2 * width)
-        if count:
-            both.baddbmm_(values, weight[:, :, features - count :].mT)
+        both = nn.functional.embedding_bag(numbers, table.view(-1, 2 * width), mode="sum")
+        both = both.view(replicas, -1, 2 * width)
+        if values is not None:
+            both.baddbmm_(values, of_values)
     else:
-        both = torch.bmm(values, weight.mT)
+        assert values is not None
+        both = torch.bmm(values, of_values)
     both = both.view(-1, 2 * width)
     out = op.matmul(both[:, :width].contiguous()).add_(both[:, width:])
     out.view(replicas, -1, width).add_(bias.unsqueeze(1)).relu_()
@@ -195,7 +201,7 @@ def first_messages(x: Tensor, op: Operator, layer: Messages, one_hot: int) -> tu
         for column in numbers.unbind(1):
             table.index_add_(0, column, both)
         table = table.view(replicas, features, 2 * width)
-        if count:
+        if values is not None:
             table[:, features - count :].baddbmm_(values.mT, both.view(replicas, -1, 2 * width))
         into[passed], into[own] = (part.contiguous() for part in table.mT.split(width, 1))
         into[bias] = grad.view(replicas, -1, width).sum(1)
