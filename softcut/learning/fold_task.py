@@ -23,7 +23,7 @@ from softcut.ops.numerics import add_multiples
 from softcut.training import Task
 
 _AHEAD = 32  # steps whose batches are planned, and sent to the device, at once
-_GATHERED = 1 << 19  # rows and entries of the batches that are gathered at once on a CPU, about
+_GATHERED = 1 << 18  # rows and entries of the batches that are gathered at once on a CPU, about
 
 
 class BatchOrder:

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
 from helpers.made_graphs import made_graphs
@@ -11,8 +12,9 @@ from softcut.graph import folds
 from softcut.learning import GraphClassification
 from softcut.learning.fold_task import FoldTask, NumbersTask
 from softcut.learning.replica_net import replica_net
-from softcut.learning.store import GraphStore
+from softcut.learning.store import BatchPlan, Gathered, GraphStore
 from softcut.nn.models import GraphClassifier
+from softcut.ops import Segments
 
 OPTIONS = [
     {},
@@ -100,6 +102,52 @@ def test_a_replica_that_is_left_has_the_gradients_it_had_beside_the_others() -> 
     assert_written_out_equals_modules(task, weights)
     for mine, all_three in zip(values_and_gradients(task, weights, written_out=True), before, strict=True):
         torch.testing.assert_close(mine.clone(), all_three[active].clone(), rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize("replicas", [1, 3])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_batches_gathered_together_are_those_gathered_alone(replicas: int, weighted: bool) -> None:
+    graphs = made_graphs(12, one_hot=True)
+    if weighted:
+        weight = np.random.default_rng(0).random(len(graphs.col))
+        graphs = replace(graphs, weight=weight.astype(np.float32))
+    store = GraphStore(graphs, torch.device("cpu"))
+    chosen = np.random.default_rng(1).integers(-1, 12, (4, replicas, 5))
+    plans = store.plan(chosen)
+    for plan, here in zip(plans, store.gather(*plans), strict=True):
+        (alone,) = store.gather(plan)
+        for name in ("row", "graph", "first", "chosen", "padding"):
+            assert torch.equal(getattr(here, name), getattr(alone, name))
+        assert torch.equal(here.look_up(store.x), store.x[alone.row])
+        assert torch.equal(here.op.to_dense(), alone.op.to_dense())
+        assert torch.equal(here.op.normalise().to_dense(), alone.op.normalise().to_dense())
+        mine, theirs, plain = here.op.layout, alone.op.layout, Segments(len(alone.row), alone.op.ptr)
+        a, b = torch.rand(len(alone.row), 3), torch.rand(len(alone.row), 2)
+        for layout in (mine, theirs):
+            assert torch.equal(layout.cut([a, b], 16), plain.cut([a, b], 16))
+            assert torch.equal(layout.join(layout.cut([a], 16)), a)
+            for part, known in zip(layout.chunks(16)[:2], plain.chunks(16)[:2], strict=True):
+                assert torch.equal(part, known)
+
+
+@pytest.mark.parametrize("at_once", [1, 200, 1 << 18])
+def test_steps_take_the_batches_of_the_order(at_once: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("softcut.learning.fold_task._GATHERED", at_once)
+    task = task_of("both", 2)
+    seen: list[Tensor] = []
+    gather = task.store.gather
+
+    def noted(*plans: BatchPlan) -> list[Gathered]:
+        found = gather(*plans)
+        seen.extend(each.chosen for each in found)
+        return found
+
+    monkeypatch.setattr(task.store, "gather", noted)
+    for _ in range(70):
+        task.step()
+    assert len(seen) >= 70
+    for t, chosen in enumerate(seen):
+        assert chosen.tolist() == [order(t).tolist() for order in task.orders]
 
 
 @pytest.mark.parametrize(
