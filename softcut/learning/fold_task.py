@@ -14,14 +14,16 @@ from torch import Tensor, nn
 
 from softcut.graph.collection import Split
 from softcut.learning.hierarchy import HierarchyStore
-from softcut.learning.mincut_net import can_be_written_out, predict
+from softcut.learning.mincut_net import Gradients, WrittenOut, can_be_written_out
 from softcut.learning.store import BatchPlan, GraphStore
 from softcut.nn import DenseSelection, Selection
 from softcut.nn.models import Levels
 from softcut.ops import Operator, Segments
+from softcut.ops.numerics import add_multiples
 from softcut.training import Task
 
 _AHEAD = 32  # steps whose batches are planned, and sent to the device, at once
+_GATHERED = 1 << 18  # rows and entries of the batches that are gathered at once on a CPU, about
 
 
 class BatchOrder:
@@ -83,13 +85,17 @@ class FoldTask(Task):
         self.store, self.splits, self.hierarchy = store, list(splits), hierarchy
         self.parameters = dict(net.named_parameters())
         self.kernels = list(net.kernels())
-        self.written_out = hierarchy is None and can_be_written_out(self.net)
+        written_out = hierarchy is None and can_be_written_out(net)
+        self.written_out = WrittenOut(net) if written_out else None
         self.orders = [BatchOrder(s.train, batch, [seed]) for s, seed in zip(splits, seeds, strict=True)]
         self.active = list(range(len(self.splits)))
         self.steps = 0
         self.evaluation_nodes = evaluation_nodes
         self._validation: list[Batch] | None = None
-        self._planned: list[list[BatchPlan]] = []  # of the next steps, the nearest last
+        # Of the next steps, the nearest last: batches that were gathered already, and after them plans of more.
+        self._gathered: list[Batch] = []
+        self._planned: list[list[BatchPlan]] = []
+        self._pass_back: Callable[[float], Gradients] | None = None  # from the weight of the last step's loss
 
     @staticmethod
     def loss(batch: Batch, y: Tensor) -> Tensor:
@@ -97,19 +103,46 @@ class FoldTask(Task):
         logits = batch.per_graph(y).flatten(0, 1)
         return nn.functional.cross_entropy(logits, batch.y.flatten(), reduction="none").view(batch.y.shape)
 
+    @staticmethod
+    def loss_gradient(batch: Batch, y: Tensor) -> Tensor:
+        """The gradient of every graph's :meth:`loss` with respect to its logits [R, B, C]."""
+        number = batch.y.unsqueeze(-1)
+        return (
+            batch.per_graph(y).softmax(-1).scatter_add_(-1, number, y.new_full((), -1.0).expand(number.shape))
+        )
+
     def plan(self, graphs: NDArray[np.int64]) -> list[list[BatchPlan]]:
         """Plans of batches, [T, R, B] graph numbers; for each batch one plan per level of the hierarchy."""
         if self.hierarchy is not None:
             return self.hierarchy.plan(self.store, graphs)
         return [[plan] for plan in self.store.plan(graphs)]
 
-    def gather(self, plans: Sequence[BatchPlan], full: bool = False) -> Batch:
-        """A batch by its plans; `full`: no place is empty."""
-        store = self.store
-        finest = store.gather(plans[0])
-        selections = None if self.hierarchy is None else self.hierarchy.selections(finest, plans[1:])
-        weight = None if full else (finest.chosen >= 0).to(store.dtype)
-        return Batch(store.x[finest.row], finest.op, selections, store.y[finest.chosen], weight)
+    def gather(self, planned: Sequence[Sequence[BatchPlan]], full: bool = False) -> list[Batch]:
+        """Batches by their plans, all at once; `full`: no place is empty."""
+        store, batches = self.store, []
+        for finest, plans in zip(store.gather(*(plans[0] for plans in planned)), planned, strict=True):
+            selections = None if self.hierarchy is None else self.hierarchy.selections(finest, plans[1:])
+            weight = None if full else (finest.chosen >= 0).to(store.dtype)
+            y = store.y[finest.chosen]
+            batches.append(Batch(finest.look_up(store.x), finest.op, selections, y, weight))
+        return batches
+
+    def _next(self) -> Batch:
+        """The batch of the next step."""
+        if not self._gathered and not self._planned:
+            ahead = range(self.steps, self.steps + _AHEAD)
+            graphs = np.stack([[self.orders[r](t) for r in self.active] for t in ahead])
+            self._planned = self.plan(graphs)[::-1]
+        if not self._gathered:
+            count = 1
+            if self.hierarchy is None and self.store.device.type == "cpu":
+                # Calls cost more there than what they do for small graphs: several batches are gathered at once.
+                (nearest,) = self._planned[-1]
+                count = max(1, _GATHERED // (nearest.entries + nearest.rows * len(self.active)))
+            self._planned, now = self._planned[:-count], self._planned[-count:]
+            self._gathered = self.gather(now[::-1], full=True)[::-1]
+        self.steps += 1
+        return self._gathered.pop()
 
     def forward(self, batch: Batch) -> tuple[Levels, Tensor]:
         """What the network says, and the cross entropy of every graph [R, B]."""
@@ -117,9 +150,12 @@ class FoldTask(Task):
         return out, self.loss(batch, out.y)
 
     def losses(self, batch: Batch) -> tuple[Tensor, Tensor, Tensor]:
-        """Logits [R, B, C], the cross entropy of every graph, and with it the sum of its poolers' losses [R, B]."""
-        if self.written_out:
-            y, auxiliary = predict(self.net, batch.x, batch.op)
+        """Logits [R, B, C], the cross entropy of every graph, and with it the sum of its poolers' losses [R, B].
+
+        Autograd sees nothing of a network that is written out (see :meth:`backward`).
+        """
+        if self.written_out is not None:
+            y, auxiliary, _ = self.written_out.predict(batch.x, batch.op)
         else:
             y, pooled = self.net.levels(batch.x, batch.op, selections=batch.selections)
             losses = [value for each in pooled for value in each.graph_losses.values()]
@@ -128,24 +164,48 @@ class FoldTask(Task):
         return batch.per_graph(y), task, task + batch.per_graph(auxiliary)
 
     def step(self) -> Mapping[str, Tensor]:
-        if not self._planned:
-            ahead = range(self.steps, self.steps + _AHEAD)
-            graphs = np.stack([[self.orders[r](t) for r in self.active] for t in ahead])
-            self._planned = self.plan(graphs)[::-1]
-        self.steps += 1
-        batch = self.gather(self._planned.pop(), full=True)
-        kernels = torch.cat([kernel.flatten(1) for kernel in self.kernels], dim=1)
-        return {"loss": self.losses(batch)[2].mean(1), "l2": kernels.square().sum(1)}
+        if self.written_out is None:
+            return {"loss": self.losses(self._next())[2].mean(1), "l2": self._squares()}
+        with torch.inference_mode():
+            return self._written_out_step(self.written_out, self._next())
+
+    def _squares(self) -> Tensor:
+        """The sum of squares of each replica's kernels [R]."""
+        return torch.cat([kernel.flatten(1) for kernel in self.kernels], dim=1).square().sum(1)
+
+    def _written_out_step(self, net: WrittenOut, batch: Batch) -> Mapping[str, Tensor]:
+        y, auxiliary, network = net.predict(batch.x, batch.op)
+        loss = self.loss(batch, y) + batch.per_graph(auxiliary)
+        replicas, places = batch.y.shape[:2]
+
+        def pass_back(weight: float) -> Gradients:
+            to_y, to_losses = (t.new_zeros(replicas, places + 1, *t.shape[1:]) for t in (y, auxiliary))
+            torch.mul(self.loss_gradient(batch, y), weight / places, out=to_y[:, :places])
+            to_losses[:, :places] = weight / places  # not the padding graphs
+            return network(to_y, to_losses.view(-1))
+
+        self._pass_back = pass_back
+        return {"loss": loss.mean(1), "l2": self._squares()}
+
+    def backward(self, total: Tensor, weights: Mapping[str, float]) -> None:
+        if self._pass_back is None:
+            return super().backward(total, weights)
+        with torch.inference_mode():
+            gradients, self._pass_back = self._pass_back(weights.get("loss", 0.0)), None
+            of_kernels = [gradients[kernel] for kernel in self.kernels]
+            add_multiples(of_kernels, self.kernels, 2 * weights.get("l2", 0.0))
+            for p, gradient in gradients.items():
+                p.grad = gradient
 
     def select(self, active: Tensor) -> None:
         self.active = active.tolist()
-        self._validation, self._planned = None, []
+        self._validation, self._planned, self._gathered = None, [], []
 
     def state(self) -> dict[str, Any]:
         return {"steps": self.steps}
 
     def load_state(self, state: dict[str, Any]) -> None:
-        self.steps, self._planned = int(state["steps"]), []
+        self.steps, self._planned, self._gathered = int(state["steps"]), [], []
 
     def batches(self, parts: Sequence[NDArray[np.int64]]) -> list[Batch]:
         """The graphs of every active replica in pieces of a limited number of nodes."""
@@ -154,7 +214,7 @@ class FoldTask(Task):
             row[: len(part)] = part
         pieces = max(1, -(-int(self.store.counts[table].sum()) // self.evaluation_nodes))
         split = [piece for piece in np.array_split(table, pieces, axis=1) if piece.size]
-        return [self.gather(self.plan(piece[None])[0], full=bool((piece >= 0).all())) for piece in split]
+        return [self.gather(self.plan(piece[None]), full=bool((piece >= 0).all()))[0] for piece in split]
 
     @torch.no_grad()
     def validate(self) -> Mapping[str, Tensor]:
@@ -207,6 +267,10 @@ class NumbersTask(FoldTask):
     def loss(batch: Batch, y: Tensor) -> Tensor:
         """The mean squared error of every graph [R, B]."""
         return (batch.per_graph(y) - batch.y).square().mean(-1)
+
+    @staticmethod
+    def loss_gradient(batch: Batch, y: Tensor) -> Tensor:
+        return (batch.per_graph(y) - batch.y).mul_(2 / y.shape[-1])
 
     def _validated(self, batch: Batch) -> dict[str, Tensor]:
         _, task, loss = self.losses(batch)

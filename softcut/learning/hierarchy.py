@@ -180,7 +180,7 @@ class HierarchyStore:
         """The selections of all levels for a batch whose finest graphs were gathered already; `plans` of the others."""
         selections: list[Selection] = []
         for store, maps, plan in zip(self.stores, self.maps, plans, strict=True):
-            coarse = store.gather(plan)
+            (coarse,) = store.gather(plan)
             place = torch.arange(len(coarse.row), device=coarse.row.device)
             offset = place - coarse.first[coarse.graph]  # within its graph
             base = fine.first[coarse.graph]

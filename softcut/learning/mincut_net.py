@@ -8,11 +8,10 @@ inputs. Rows stand replica after replica, weights are [R, out, in] and biases [R
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
-from torch.autograd.function import once_differentiable
 
 from softcut.learning.replica_net import OneHotSkipConv, feature_numbers
 from softcut.nn import MinCutPool, SkipConv
@@ -22,6 +21,7 @@ from softcut.ops.mincut_step import step_backward, step_forward
 from softcut.ops.numerics import relu_gradient, softmax_gradient
 
 Backward = Callable[..., Any]
+Gradients = dict[Tensor, Tensor]  # of the parameters
 
 
 def can_be_written_out(net: GraphClassifier) -> bool:
@@ -44,71 +44,156 @@ def can_be_written_out(net: GraphClassifier) -> bool:
     return bool(net.pools) and pools and biased and net.head.weight.device.type == "cpu"
 
 
-def predict(net: GraphClassifier, x: Tensor, op: Operator) -> tuple[Tensor, Tensor]:
-    """Logits of every graph [B, C] and the sum of its poolers' weighted losses [B]."""
-    return _Network.apply(net, x, op.normalise(), *net.parameters())
+class Linear(NamedTuple):
+    """X W' + b."""
+
+    weight: Tensor
+    bias: Tensor
 
 
-def by_replica(x: Tensor, weight: Tensor) -> Tensor:
-    return x.reshape(len(weight), x.shape[:-1].numel() // len(weight), x.shape[-1])
+class Messages(NamedTuple):
+    """relu(A X W_m' + X W_s' + b)."""
+
+    passed: Tensor
+    own: Tensor
+    bias: Tensor
+
+    @classmethod
+    def of(cls, conv: Any) -> Messages:
+        return cls(conv.neighbours.weight, conv.itself.weight, conv.itself.bias)
+
+
+class Level(NamedTuple):
+    """A pooler, and the layer after it."""
+
+    mlp: list[Linear]
+    temperature: float
+    cut_weight: float
+    ortho_weight: float
+    keep_diagonal: bool
+    after: Messages
+
+    @classmethod
+    def of(cls, pool: Any, conv: Any) -> Level:
+        mlp = [Linear(layer.weight, layer.bias) for layer in pool.mlp.layers]
+        weights = pool.temperature, pool.cut_weight, pool.ortho_weight
+        return cls(mlp, *weights, pool.keep_diagonal, Messages.of(conv))
+
+
+class WrittenOut:
+    """The passes of a network that :func:`can_be_written_out`; its parameters are looked up once."""
+
+    def __init__(self, net: Any) -> None:
+        self.one_hot: int = getattr(net.convs[0], "one_hot", 0)
+        self.first = Messages.of(net.convs[0])
+        self.levels = [Level.of(*pair) for pair in zip(net.pools, net.convs[1:], strict=True)]
+        self.head = Linear(net.head.weight, net.head.bias)
+
+    @torch.inference_mode()
+    def predict(self, x: Tensor, op: Operator) -> tuple[Tensor, Tensor, Backward]:
+        """Logits of every graph [B, C], the sum of its poolers' weighted losses [B], and the backward pass.
+
+        That takes the gradients of both and returns those of all parameters.
+        """
+        op = op.normalise()
+        h, first = first_messages(x, op, self.first, self.one_hot)
+        losses: Any = 0.0
+        passes = []
+        for level in self.levels:
+            s, assigned = assignments(h, level)
+            step, kept = step_forward(op, s, h, level.keep_diagonal)
+            losses = (
+                losses + _weighted(step.cut, level.cut_weight) + _weighted(step.ortho, level.ortho_weight)
+            )
+            h, passed = dense_messages(step.x, step.adj, level.after)
+            passes.append((level, op, kept, assigned, passed))
+            op = Dense(step.adj, symmetric=True, normalised=True)
+        graphs, nodes, width = h.shape
+        replicas = len(self.head.weight)
+        out, head = linear(h.mean(1).view(replicas, -1, width), self.head)
+
+        def backward(to_y: Tensor, to_losses: Tensor) -> Gradients:
+            into: Gradients = {}
+            grad = head(to_y.view(replicas, graphs // replicas, -1), into).view(graphs, 1, width)
+            grad, to_next = (grad / nodes).expand(h.shape).contiguous(), None
+            for level, op, kept, assigned, passed in reversed(passes):
+                to_adj, to_x = passed(grad, into)
+                to_adj = to_adj if to_next is None else to_adj.add_(to_next)
+                weighted = (_weighted(to_losses, each) for each in (level.cut_weight, level.ortho_weight))
+                grads = (to_x, to_adj, *weighted)
+                needs = (True, True, isinstance(op, Dense))
+                to_s, to_h, to_next = step_backward(op, kept, grads, level.keep_diagonal, needs)
+                grad = assigned(to_s, into).add_(to_h)
+            first(grad, into)
+            return into
+
+        return out.view(graphs, -1), losses, backward
 
 
 def _weighted(losses: Tensor, weight: float) -> Tensor:
     return losses if weight == 1 else weight * losses
 
 
-def linear(x: Tensor, layer: Any) -> tuple[Tensor, Backward]:
+def linear(x: Tensor, layer: Linear) -> tuple[Tensor, Backward]:
     """X W' + b for X [R, N, F]."""
-    weight = layer.weight
-    out = torch.baddbmm(layer.bias.unsqueeze(1), x, weight.mT)
+    weight, bias = layer
+    out = torch.baddbmm(bias.unsqueeze(1), x, weight.mT)
 
-    def backward(grad: Tensor, into: dict[Tensor, Tensor]) -> Tensor:
-        into[weight], into[layer.bias] = torch.bmm(grad.mT, x), grad.sum(1)
+    def backward(grad: Tensor, into: Gradients) -> Tensor:
+        into[weight], into[bias] = torch.bmm(grad.mT, x), grad.sum(1)
         return torch.bmm(grad, weight)
 
     return out, backward
 
 
-def assignments(x: Tensor, pool: MinCutPool) -> tuple[Tensor, Backward]:
+def assignments(x: Tensor, level: Level) -> tuple[Tensor, Backward]:
     """S = softmax(MLP(X) / tau)."""
-    layers: list[Any] = list(pool.mlp.layers)
-    h, steps = by_replica(x, layers[0].weight), []
-    for number, layer in enumerate(layers):
-        h = h.relu_() if number else h
-        seen = h
+    replicas = len(level.mlp[0].weight)
+    h, hidden, steps = x.view(replicas, -1, x.shape[-1]), level.mlp[:-1], []
+    for layer in hidden:
         h, back = linear(h, layer)
-        steps.append((back, seen if number else None))
-    s = (h if pool.temperature == 1 else h.div_(pool.temperature)).softmax(-1)
+        h = h.relu_()
+        steps.append((back, h))
+    # The last layer and the softmax run over columns: PyTorch is slow along a short last axis.
+    seen, (weight, bias) = h, level.mlp[-1]
+    logits = torch.baddbmm(bias.unsqueeze(2), weight, h.mT)
+    columns = (logits if level.temperature == 1 else logits.div_(level.temperature)).softmax(1)
+    s = columns.mT.contiguous()
 
-    def backward(grad: Tensor, into: dict[Tensor, Tensor]) -> Tensor:
-        grad = softmax_gradient(grad.view(s.shape), s)
-        grad = grad if pool.temperature == 1 else grad.div_(pool.temperature)
-        for back, seen in reversed(steps):
-            grad = back(grad, into)
-            grad = grad if seen is None else relu_gradient(grad, seen)
+    def backward(grad: Tensor, into: Gradients) -> Tensor:
+        grad = softmax_gradient(grad.view(s.shape).mT, columns, 1)
+        grad = grad if level.temperature == 1 else grad.div_(level.temperature)
+        into[weight], into[bias] = torch.bmm(grad, seen), grad.sum(2)
+        grad = torch.bmm(grad.mT, weight)
+        for back, result in reversed(steps):
+            grad = back(relu_gradient(grad, result), into)
         return grad.view(x.shape)
 
     return s.view(*x.shape[:-1], -1), backward
 
 
-def first_messages(x: Tensor, op: Operator, conv: Any) -> tuple[Tensor, Backward]:
-    """relu(A~ X W_m' + X W_s' + b); x holds numbers of one-hot features and values (see `OneHotSkipConv`)."""
-    passed, own, bias = conv.neighbours.weight, conv.itself.weight, conv.itself.bias
-    (replicas, width, features), one_hot = own.shape, getattr(conv, "one_hot", 0)
-    numbers, values = feature_numbers(x, own, one_hot), by_replica(x[:, one_hot:], own)
-    weight, count = torch.cat([passed, own], 1), x.shape[1] - one_hot
+def first_messages(x: Tensor, op: Operator, layer: Messages, one_hot: int) -> tuple[Tensor, Backward]:
+    """The first layer; x holds numbers of one-hot features and values (see `OneHotSkipConv`)."""
+    passed, own, bias = layer
+    replicas, width, features = own.shape
+    count = x.shape[1] - one_hot
+    numbers = feature_numbers(x, own, one_hot)
+    values = x[:, one_hot:].contiguous().view(replicas, -1, count) if count else None
+    table = torch.cat([passed, own], 1).mT.contiguous()
+    of_values = table[:, features - count :]
     if one_hot:
-        table = weight.mT.contiguous().view(-1, 2 * width)
-        both = nn.functional.embedding_bag(numbers, table, mode="sum").view(replicas, -1, 2 * width)
-        if count:
-            both.baddbmm_(values, weight[:, :, features - count :].mT)
+        both = nn.functional.embedding_bag(numbers, table.view(-1, 2 * width), mode="sum")
+        both = both.view(replicas, -1, 2 * width)
+        if values is not None:
+            both.baddbmm_(values, of_values)
     else:
-        both = torch.bmm(values, weight.mT)
+        assert values is not None
+        both = torch.bmm(values, of_values)
     both = both.view(-1, 2 * width)
     out = op.matmul(both[:, :width].contiguous()).add_(both[:, width:])
-    by_replica(out, own).add_(bias.unsqueeze(1)).relu_()
+    out.view(replicas, -1, width).add_(bias.unsqueeze(1)).relu_()
 
-    def backward(grad: Tensor, into: dict[Tensor, Tensor]) -> None:
+    def backward(grad: Tensor, into: Gradients) -> None:
         grad = relu_gradient(grad, out)
         both = torch.cat([op.matmul(grad), grad], 1)
         table = both.new_zeros(replicas * features, 2 * width)
@@ -116,68 +201,28 @@ def first_messages(x: Tensor, op: Operator, conv: Any) -> tuple[Tensor, Backward
         for column in numbers.unbind(1):
             table.index_add_(0, column, both)
         table = table.view(replicas, features, 2 * width)
-        if count:
-            table[:, features - count :].baddbmm_(values.mT, by_replica(both, own))
+        if values is not None:
+            table[:, features - count :].baddbmm_(values.mT, both.view(replicas, -1, 2 * width))
         into[passed], into[own] = (part.contiguous() for part in table.mT.split(width, 1))
-        into[bias] = by_replica(grad, own).sum(1)
+        into[bias] = grad.view(replicas, -1, width).sum(1)
 
     return out, backward
 
 
-def dense_messages(x: Tensor, adj: Tensor, conv: Any) -> tuple[Tensor, Backward]:
-    """relu(A X W_m' + X W_s' + b) for dense graphs A."""
-    passed, own, bias = conv.neighbours.weight, conv.itself.weight, conv.itself.bias
+def dense_messages(x: Tensor, adj: Tensor, layer: Messages) -> tuple[Tensor, Backward]:
+    """A layer on dense graphs A."""
+    passed, own, bias = layer
+    rows = (len(own), -1, x.shape[-1])
     around = torch.bmm(adj, x)
-    out = torch.baddbmm(bias.unsqueeze(1), by_replica(x, own), own.mT)
-    out = out.baddbmm_(by_replica(around, own), passed.mT).relu_()
+    out = torch.baddbmm(bias.unsqueeze(1), x.view(rows), own.mT)
+    out = out.baddbmm_(around.view(rows), passed.mT).relu_()
 
-    def backward(grad: Tensor, into: dict[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
+    def backward(grad: Tensor, into: Gradients) -> tuple[Tensor, Tensor]:
         grad = relu_gradient(grad.view(out.shape), out)
         to_around = torch.bmm(grad, passed).view(x.shape)
-        into[passed], into[own] = (torch.bmm(grad.mT, by_replica(t, own)) for t in (around, x))
+        into[passed], into[own] = (torch.bmm(grad.mT, t.view(rows)) for t in (around, x))
         into[bias] = grad.sum(1)
         to_x = torch.bmm(grad, own).view(x.shape).baddbmm_(adj.mT, to_around)
         return torch.bmm(to_around, x.mT), to_x
 
     return out.view(*x.shape[:-1], -1), backward
-
-
-class _Network(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, net: Any, x: Tensor, op: Operator, *parameters: Tensor) -> tuple[Tensor, Tensor]:
-        h, first = first_messages(x, op, net.convs[0])
-        losses: Any = 0.0
-        levels = []
-        for pool, conv in zip(net.pools, net.convs[1:], strict=True):
-            s, assigned = assignments(h, pool)
-            step, kept = step_forward(op, s, h, pool.keep_diagonal)
-            losses = losses + _weighted(step.cut, pool.cut_weight) + _weighted(step.ortho, pool.ortho_weight)
-            h, passed = dense_messages(step.x, step.adj, conv)
-            levels.append((pool, op, kept, assigned, passed))
-            op = Dense(step.adj, symmetric=True, normalised=True)
-        nodes, shape = h.shape[1], h.shape
-        out, head = linear(by_replica(h.mean(1), net.head.weight), net.head)
-
-        def backward(to_y: Tensor, to_losses: Tensor) -> dict[Tensor, Tensor]:
-            into: dict[Tensor, Tensor] = {}
-            grad = head(by_replica(to_y, net.head.weight), into).view(shape[0], 1, -1)
-            grad, to_next = (grad / nodes).expand(shape).contiguous(), None
-            for pool, op, kept, assigned, passed in reversed(levels):
-                to_adj, to_x = passed(grad, into)
-                to_adj = to_adj if to_next is None else to_adj.add_(to_next)
-                weighted = (_weighted(to_losses, each) for each in (pool.cut_weight, pool.ortho_weight))
-                grads = (to_x, to_adj, *weighted)
-                needs = (True, True, isinstance(op, Dense))
-                to_s, to_h, to_next = step_backward(op, kept, grads, pool.keep_diagonal, needs)
-                grad = assigned(to_s, into).add_(to_h)
-            first(grad, into)
-            return into
-
-        ctx.run, ctx.parameters = backward, parameters
-        return out.view(shape[0], -1), losses
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, to_y: Tensor, to_losses: Tensor) -> tuple[Tensor | None, ...]:
-        found = ctx.run(to_y, to_losses)
-        return None, None, None, *(found[p] for p in ctx.parameters)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
@@ -10,7 +11,7 @@ import torch
 from torch import Tensor
 
 from softcut.errors import GraphError, ParameterError
-from softcut.ops._torch import elu_backward, is_wrapped, relu_backward, softmax_backward
+from softcut.ops._torch import add_to_each, elu_backward, is_wrapped, relu_backward, softmax_backward
 
 # The first number that int32 does not hold.
 _INT32_END = 2**31
@@ -93,6 +94,11 @@ def relu_gradient(grad: Tensor, result: Tensor) -> Tensor:
 def elu_gradient(grad: Tensor, result: Tensor) -> Tensor:
     """From the gradient of an ELU to that of its input."""
     return elu_backward(grad, 1, 1, 1, True, result)
+
+
+def add_multiples(to: Sequence[Tensor], tensors: Sequence[Tensor], factor: float) -> None:
+    """Add a multiple of each tensor to its fellow in `to`, in place."""
+    add_to_each(to, tensors, alpha=factor)  # type: ignore[call-overload]
 
 
 def per_row(values: Tensor, s: Tensor) -> Tensor:

@@ -218,7 +218,7 @@ class Loop:
                 f"the losses of a step must be [{len(self.active)}], one per active replica, got {list(total.shape)}.",
                 argument="task",
             )
-        total.sum().backward()
+        self.task.backward(total, self.settings.minimise)
         with torch.no_grad():
             self._record(values, total)
             if self.best is not None and not self.task.validates:
@@ -241,7 +241,10 @@ class Loop:
             self.names = [name for name, value in values.items() if value.shape == total.shape]
             self.history = self._new_history(len(self.names), total.dtype)
         numbers = torch.stack([values[name].to(total.dtype) for name in self.names], dim=1)
-        row = self.position // self.settings.record_every
+        if not self.capture:
+            self.history[self.done // self.settings.record_every].index_copy_(0, self.active, numbers)
+            return
+        row = self.position // self.settings.record_every  # on the device, where a replay finds it
         self.history.index_put_((row.expand(len(self.active)), self.active), numbers)
 
     def _new_history(self, names: int, dtype: torch.dtype) -> Tensor:

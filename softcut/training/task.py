@@ -54,6 +54,13 @@ class Task:
         """
         raise NotImplementedError
 
+    def backward(self, total: Tensor, weights: Mapping[str, float]) -> None:
+        """Set the gradients of the parameters: those of `total` [A], the losses of the last step by their `weights`.
+
+        A task that writes its gradients out does not need autograd here.
+        """
+        total.sum().backward()
+
     def warm_up(self) -> Tensor:
         """Losses [A] of an iteration before the first one (see :attr:`LoopSettings.warm_up`)."""
         raise NotImplementedError

@@ -314,7 +314,7 @@ def test_what_is_known_of_a_batch_agrees_with_what_the_device_would_say() -> Non
     hubs = [Graph.from_networkx(nx.star_graph(n - 1)).with_features(rng.random((n, 1))) for n in sizes]
     store = GraphStore(from_graphs(hubs), CPU, torch.float64)
     (plan,) = store.plan(np.array([[[0, 1], [2, -1]]]))
-    op = store.gather(plan).op
+    op = store.gather(plan)[0].op
     pattern, layout = op.pattern, op.layout
     plain = CSRPattern(pattern.rowptr, pattern.col, pattern.shape)
     for mine, asked in zip(pattern.pieces, plain.pieces, strict=True):
