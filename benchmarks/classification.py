@@ -149,7 +149,7 @@ def own_step(graphs: GraphCollection, count: int, settings: ClassifierSettings, 
     def step() -> None:
         for task, optimiser in tasks:
             values = task.step()
-            (values["loss"] + settings.l2 * values["l2"]).sum().backward()
+            task.backward(values["loss"] + settings.l2 * values["l2"], {"loss": 1.0, "l2": settings.l2})
             optimiser.step()
             optimiser.zero_grad()
 

@@ -43,7 +43,7 @@ def smallest_quotient(graphs: GraphCollection, seeds: Sequence[int] = range(10))
     try:
         with torch.no_grad():
             chosen = np.stack([part.train[:_GRAPHS] for part in parts])
-            task.forward(task.gather(task.plan(chosen[None])[0], full=True))
+            task.forward(task.gather(task.plan(chosen[None]), full=True)[0])
     finally:
         for handle in handles:
             handle.remove()
