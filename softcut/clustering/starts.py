@@ -41,7 +41,7 @@ class Starts:
     def __init__(self, prepared: Prepared, recipe: Recipe, seed: int) -> None:
         self._prepared, self._recipe, self._seed = prepared, recipe, seed
         self._large = prepared.nodes.count > recipe.large
-        self._known: dict[tuple[int, int, int], Tensor] = {}
+        self._known: dict[tuple[int, int, int, int], Tensor] = {}
 
     @cached_property
     def _edges(self) -> EdgeStarts:
@@ -51,16 +51,20 @@ class Starts:
     def of_features(self, k: int) -> Tensor:
         """Clusterings [N, R] by k-means of the features at every distance."""
         distances, looks = len(self._recipe.distances), self._recipe.looks
-        return self(k, even_scales(distances, max(2, distances, looks)), edges=False).labels.mT.contiguous()
+        return self(k, even_scales(distances, max(2, distances, looks)), compare=True).labels.mT.contiguous()
 
-    def __call__(self, k: int, scales: Sequence[int], edges: bool = True) -> Start:
-        """A k-means of the features at its distance for each network; for some, if `edges`, clusters of the edges."""
+    def __call__(self, k: int, scales: Sequence[int], compare: bool = False) -> Start:
+        """A k-means of the features at its distance for each network, for some of them clusters of the edges.
+
+        To `compare` numbers of clusters, all are k-means; as there are many, each is the best of a few tries only.
+        """
         recipe, nodes, z = self._recipe, self._prepared.nodes, self._prepared.encoded.z
-        edges = edges and k > 1 and not self._large and self._prepared.one_graph
+        edges = not compare and k > 1 and not self._large and self._prepared.one_graph
         share = recipe.edge_starts if edges else 0.0
         groups = [(scale, len(list(members))) for scale, members in itertools.groupby(scales)]
         # Networks of each distance that begin from their features; the others, at least one of two, from the edges.
         counts = [each - max(round(share * each), int(share > 0 and each > 1)) for _, each in groups]
+        tries = recipe.large_restarts if self._large and not compare else recipe.start_restarts
         sample = recipe.start_sample if self._large else recipe.large
         rows = {scale: nodes.sample(z[scale], sample) for scale, _ in groups}  # asks all processes, in order
         with (
@@ -70,7 +74,7 @@ class Starts:
             if share > 0:
                 of_edges = pool.submit(self._edges, k)
             jobs = [
-                pool.submit(self._centres, rows[scale], scale, k, n) if n else None
+                pool.submit(self._centres, rows[scale], scale, k, n, tries) if n else None
                 for (scale, _), n in zip(groups, counts, strict=True)
             ]
         labels = []
@@ -83,12 +87,11 @@ class Starts:
         sizes = torch.stack([torch.bincount(row, minlength=k) for row in start])
         return Start(start, nodes.total(sizes).to(z.dtype).clamp(min=recipe.least * nodes.count / k))
 
-    def _centres(self, rows: Tensor, scale: int, k: int, count: int) -> Tensor:
+    def _centres(self, rows: Tensor, scale: int, k: int, count: int, tries: int) -> Tensor:
         """Centres [count, K, F] of k-means of the features at one distance, each the best one of a few."""
-        key = scale, k, count
+        key = scale, k, count, tries
         if key not in self._known:
             recipe = self._recipe
-            tries = recipe.large_restarts if self._large else recipe.start_restarts
             least, rounds = recipe.least * len(rows) / k, recipe.start_rounds
             _, centres = kmeans_restarts(
                 rows, k, tries * count, max_iter=rounds, least=least, random_state=self._seed + scale
