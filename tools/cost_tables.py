@@ -63,7 +63,17 @@ def everyday(out: Path) -> str:
         memory = f"{ratio['peak_mib']:.2f}" if "peak_mib" in ratio else ""
         share = f"{ratio['seconds']:.2f}"
         cells.append([title, share, "" if asked is None else f"{asked:g}", memory, quality, str(row["runs"])])
-    return markdown_table(["what", "time", "asked", "memory", "NMI or accuracy (then)", "runs"], cells)
+    table = markdown_table(["what", "time", "asked", "memory", "NMI or accuracy (then)", "runs"], cells)
+    times = [
+        row["here"]["seconds"] / rows[key.replace("busy", "fits")]["here"]["seconds"]
+        for key, row in rows.items()
+        if key.startswith("busy")
+    ]
+    said = (
+        f"Beside two processes that keep both cores busy, these fits take {min(times):.1f} to {max(times):.1f} "
+        "times as long (`--what busy`)."
+    )
+    return f"{table}\n\n{said}"
 
 
 def everyday_peers(out: Path) -> str:
