@@ -18,7 +18,7 @@ from softcut.clustering.recipe import Recipe
 from softcut.device import shared_threads
 from softcut.ops import CSR
 
-_SAME = 100  # times the rounding unit: sums of squares of the same clusters differ by less
+_SAME = 10  # times the rounding unit: sums of squares of the same clusters differ by less
 
 
 @dataclass(frozen=True)
