@@ -77,7 +77,7 @@ class Consensus(_Tensors):
 
         `scales` says which distance each network reads (by default all the first one) and `weights` [R] how much it
         counts (by default all the same). `dimensions` leading directions of T are kept; k-means has `n_init` starts, of
-        which `finalists` (by default all) are run to their end.
+        which `finalists` (by default all) are run to their end; then the clusters of the best network are a start, too.
         """
         r, own = s.shape[1:]
         weights = s.new_full((r,), 1 / r) if weights is None else weights.to(s.dtype)
@@ -96,7 +96,9 @@ class Consensus(_Tensors):
         # Contiguous: a loaded one computes the same bits.
         basis = _leading(t, dimensions).to(t.dtype).contiguous()
         t = t @ basis
-        result = kmeans(t, k, n_init=n_init, finalists=finalists, random_state=random_state)
+        # Where few starts are run to their end, all may end in clusters worse than those of a single network.
+        best = s[:, int(weights.argmax())].argmax(1) if finalists is not None and own == k else None
+        result = kmeans(t, k, n_init=n_init, finalists=finalists, also=best, random_state=random_state)
         spread = squared_distances(t, result.centres).amin(1).mean().clamp(min=torch.finfo(t.dtype).tiny)
         return cls(mean, scale, basis, result.centres, spread, weights)
 

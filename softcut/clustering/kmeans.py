@@ -38,11 +38,13 @@ def kmeans(
     n_init: int = 20,
     max_iter: int = 100,
     finalists: int | None = None,
+    also: Tensor | None = None,
     random_state: int = 0,
 ) -> KMeansResult:
     """Lloyd's algorithm from `n_init` k-means++ starts of x [N, F]; the best of them.
 
-    After ten iterations only the best `finalists` (by default all) go on. Random numbers are drawn on the CPU.
+    After ten iterations only the best `finalists` (by default all) go on. Random numbers are drawn on the CPU. `also`
+    are labels [N] of clusters whose centres are one more start.
     """
     some = finalists is not None and finalists < n_init and max_iter > _TRIAL
     first = _TRIAL if some else max_iter
@@ -52,6 +54,11 @@ def kmeans(
         best_ones = inertia.argsort(stable=True)[:finalists]
         rest = max_iter - first
         _, centres = kmeans_restarts(x, k, len(best_ones), max_iter=rest, start=centres[best_ones])
+        inertia = inertias(x, centres)
+    if also is not None:
+        counts, sums = _group(x, also.unsqueeze(0), k)
+        start = sums / counts.clamp(min=1).unsqueeze(-1)
+        centres = torch.cat([centres, kmeans_restarts(x, k, 1, max_iter=max_iter, start=start)[1]])
         inertia = inertias(x, centres)
     best = int(inertia.argmin())
     labels = squared_distances(x, centres[best]).min(1).indices

@@ -11,6 +11,7 @@ from sklearn.metrics import adjusted_rand_score
 
 import softcut as sc
 from softcut.clustering import Recipe, networks
+from softcut.clustering import consensus as consensus_module
 from softcut.clustering import kmeans as kmeans_module
 from softcut.clustering.consensus import Consensus, Refiner, refine
 from softcut.clustering.kmeans import assign, kmeans, kmeans_restarts, squared_distances
@@ -116,6 +117,30 @@ def test_restarts_from_given_centres_leave_them_alone():
     assert torch.equal(start, kept)
     assert torch.equal(labels, assign(x, start))
     torch.testing.assert_close(centres[0], torch.stack([x[labels[0] == c].mean(0) for c in range(3)]))
+
+
+def test_a_given_clustering_is_one_more_start():
+    x = torch.rand(300, 2, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    alone, best = (kmeans(x, 12, n_init=n, random_state=0) for n in (1, 60))
+    given = kmeans(x, 12, n_init=1, also=best.labels, random_state=0)
+    assert given.inertia == pytest.approx(best.inertia) and given.inertia < 0.99 * alone.inertia
+    bad = kmeans(x, 12, n_init=1, also=torch.zeros(300, dtype=torch.long), random_state=0)
+    assert bad.inertia <= alone.inertia  # it is taken only where it is better
+
+
+def test_the_consensus_of_a_large_graph_begins_from_its_best_network_too(monkeypatch):
+    seen = []
+
+    def spied(t, k, *, also=None, **options):
+        seen.append(also)
+        return kmeans(t, k, also=also, **options)
+
+    monkeypatch.setattr(consensus_module, "kmeans", spied)
+    s = torch.rand(50, 2, 3, generator=torch.Generator().manual_seed(0))
+    options = {"weights": torch.tensor([0.2, 0.8]), "n_init": 2}
+    for finalists in (1, None):
+        Consensus.fit(s, torch.zeros(50, 1, 0), 3, finalists=finalists, **options)
+    assert torch.equal(seen[0], s[:, 1].argmax(1)) and seen[1] is None
 
 
 @pytest.mark.parametrize(("max_iter", "finalists"), [(2, None), (2, 3), (30, None), (30, 3)])
