@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cache
 
 import numpy as np
 import torch
@@ -131,15 +132,16 @@ def _from_edges(graph: Graph, task: FitTask) -> Fitted:
     op = at_most_one(CSR.from_graph(graph, device=task.device))
     judge = Judge(graph.adjacency, device=task.device)
     found = EdgeClusters(op, task.numbers, task.seed, task.recipe)
+    settled = cache(found.settled)  # to judge a number, and to end with it
 
     def judged(k: int, labels: Tensor) -> Candidate:
         return candidate(judge, labels, k, judge(labels, k), agreement(labels, k), task.recipe)
 
     k, candidates = choose(
-        task, begun=lambda k: judged(k, found.begun(k)), ended=lambda k: judged(k, found.settled(k))
+        task, begun=lambda k: judged(k, found.begun(k)), ended=lambda k: judged(k, settled(k))
     )
     one = torch.zeros(graph.num_nodes, 1, dtype=torch.long, device=task.device)
-    labels = found.settled(k) if k > 1 else one
+    labels = settled(k) if k > 1 else one
     order = by_size(torch.bincount(labels[:, 0], minlength=k))
     best = torch.from_numpy(np.argsort(order)).to(task.device)[labels[:, 0]]
     soft = shares(op, best, k, task.recipe).cpu().numpy()
@@ -238,7 +240,7 @@ def choose(
         task.comparing(number)
         candidates[number] = begun(number)
     k = max(candidates, key=lambda c: (candidates[c]["score"], -c))
-    if task.may_be_one and not _something_pays(candidates):
+    if task.may_be_one and begun is not ended and not _something_pays(candidates):
         # Before all are given up, the number that is nearest to paying is looked at closely.
         k = max(candidates, key=lambda c: (candidates[c]["structure"], -c))
         candidates[k] = ended(k)

@@ -23,13 +23,8 @@ _WORDS = {
 _MAY_BE_ZERO = ("hidden", "steps", "start_iterations", "distances")  # other whole numbers are at least 1
 _POSITIVE = ("longest_row", "learning_rate", "temperature", "width")  # other numbers may be 0
 _SHARES = ("edge_starts", "restart")  # at most 1
-_SEVERAL = (
-    "auto",
-    "looks",
-    "vote_width",
-    "trial_networks",
-    "supported",
-)  # say how numbers of clusters are compared
+# How numbers of clusters are compared.
+_SEVERAL = ("auto", "looks", "vote_width", "trial_networks", "supported")
 
 
 def _check(recipe: Any) -> None:
@@ -147,9 +142,7 @@ class Recipe:
 
     # ---- choose the number of clusters, and say what was found (fitting.py, estimator.py)
     auto: tuple[int, ...] = tuple(range(2, 13))  # the numbers that n_clusters="auto" compares
-    looks: int = (
-        18  # k-means that are compared for each number: three for each distance, which networks begin from
-    )
+    looks: int = 18  # k-means that are compared for each number: three for each distance
     vote_width: float = 0.05  # `width` among these, as a share of the highest evidence, where that is more
     trial_networks: int = 12  # in their place for the paper's network, and before the answer is one cluster
     supported: float = 0.5  # a peak of the curve with this share of the highest score is worth a note
