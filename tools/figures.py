@@ -28,12 +28,16 @@ def billion_line(out: Path) -> str:
 
 def large_fits(out: Path) -> str:
     """Whole fits of large graphs."""
-    gpu, cpu = read_json(out, "large_gpu")["rows"][-1], read_json(out, "large_peers")["rows"][0]
+    gpu, peers = read_json(out, "large_gpu")["rows"][-1], read_json(out, "large_peers")["rows"]
+    now = read_json(out, "everyday")["rows"]["million, softcut cluster, 1000000 nodes, cpu"]
+    softcut, louvain, leiden = (f"{row['seconds']:,.0f} s (NMI {short(row['nmi'])})" for row in peers)
     return (
         f"{gpu['nodes'] / 1e6:.0f} million nodes take {gpu['seconds']:.0f} s and {gpu['peak GPU GiB']:.0f} GiB on an "
-        f"H200, with an NMI of {short(gpu['nmi'])} ([results](../results/large_gpu.json)). On two cores `softcut "
-        f"cluster` takes {cpu['seconds']:.0f} s for a million nodes, from the start of the process to the written "
-        "files ([results](../results/large_peers.json))."
+        f"H200, with an NMI of {short(gpu['nmi'])} ([results](../results/large_gpu.json)).\n\n"
+        "On two cores, for a million nodes and from the start of the process to the written files, an earlier version "
+        f"of `softcut cluster` took {softcut}, Louvain (scikit-network) {louvain} and leidenalg {leiden} "
+        f"([results](../results/large_peers.json)). Today it takes {short(now['ratio']['seconds'], 2)} of the time of "
+        f"such a version (NMI {short(now['here']['nmi'])}; [results](../results/everyday.json))."
     )
 
 
