@@ -290,7 +290,7 @@ class Segments(Layout):
             return torch.segment_reduce(v, "sum", offsets=self.ptr, axis=0, initial=0)
         # The same sums on a CPU, where they take a tenth of the time.
         assert self.ptr is not None
-        number = torch.arange(self.num_rows, device=v.device)
+        number = torch.arange(self.num_rows, dtype=self.ptr.dtype, device=v.device)
         sums = torch.embedding_bag(v.flatten(1), number, self.ptr, include_last_offset=True)[0]
         return sums.view(self.num_graphs, *v.shape[1:])
 

@@ -72,6 +72,17 @@ def test_peaks_of_every_graph_and_equal_ones_share_the_gradient(sizes):
     assert gradients([peak], (v,))[0].any()
 
 
+@pytest.mark.parametrize("dtype", [torch.int32, torch.int64])
+@pytest.mark.parametrize("shape", [(), (1,), (7,), (3, 5)])
+def test_sums_and_maxima_are_those_of_segment_reduce_to_the_bit(shape, dtype):
+    sizes = (17, 0, 40, 1, 300)
+    layout = Segments(sum(sizes), torch.tensor([0, *sizes]).cumsum(0).to(dtype))
+    v = torch.rand(sum(sizes), *shape, generator=torch.Generator().manual_seed(0))
+    for ours, name in ((layout.total, "sum"), (layout.peak, "max")):
+        reduced = torch.segment_reduce(v, name, offsets=layout.ptr.long(), axis=0, initial=0)
+        torch.testing.assert_close(ours(v), reduced, rtol=0, atol=0)
+
+
 def test_a_batch_of_no_graphs():
     layout, rows = segments(()), torch.zeros(0, 2)
     assert (layout.num_graphs, layout.single) == (0, False)
