@@ -20,7 +20,7 @@ from torch import Tensor
 from softcut.errors import GraphError
 from softcut.ops._torch import known_size, records, signed
 from softcut.ops.kernels import FEWEST, FEWEST_SMALL, takes
-from softcut.ops.numerics import counts_to_ptr
+from softcut.ops.numerics import counts_to_ptr, segment_maxima, segment_sums
 from softcut.ops.spmm import constants, unwrapped
 
 # Graphs are of one size where padding them to the largest adds at most a quarter.
@@ -281,26 +281,7 @@ class Segments(Layout):
     def total(self, v: Tensor) -> Tensor:
         if self.single:
             return v.sum(0, keepdim=True)
-        return _SegmentTotal.apply(self, v) if records(v) else self._sums(v)
-
-    def _sums(self, v: Tensor) -> Tensor:
-        """Sums per graph, row after row (a scatter would add in any order on GPUs)."""
-        v = v.contiguous()
-        if v.is_cuda or v.dim() == 1:
-            return torch.segment_reduce(v, "sum", offsets=self.ptr, axis=0, initial=0)
-        # The same sums on a CPU, where they take a tenth of the time.
-        assert self.ptr is not None
-        number = torch.arange(self.num_rows, dtype=self.ptr.dtype, device=v.device)
-        sums = torch.embedding_bag(v.flatten(1), number, self.ptr, include_last_offset=True)[0]
-        return sums.view(self.num_graphs, *v.shape[1:])
-
-    def _maxima(self, v: Tensor) -> Tensor:
-        """The largest value per graph, at least 0."""
-        v = v.contiguous()
-        if v.is_cuda or v.dim() == 1:
-            return torch.segment_reduce(v, "max", offsets=self.ptr, axis=0, initial=0)
-        graph = self.batch.view(-1, *[1] * (v.dim() - 1)).expand(v.shape)
-        return v.new_zeros(self.num_graphs, *v.shape[1:]).scatter_reduce_(0, graph, v, "amax")
+        return _SegmentTotal.apply(self, v) if records(v) else segment_sums(v, self.ptr)
 
     def peak(self, v: Tensor) -> Tensor:
         return v.amax(0, keepdim=True) if self.single else _SegmentPeak.apply(self, v)
@@ -356,7 +337,7 @@ class _SegmentTotal(torch.autograd.Function):
 
     @staticmethod
     def forward(layout: Segments, v: Tensor) -> Tensor:
-        return layout._sums(v.detach())
+        return segment_sums(v.detach(), layout.ptr)
 
     @staticmethod
     def setup_context(ctx, inputs, output) -> None:  # type: ignore[no-untyped-def]
@@ -378,7 +359,7 @@ class _SegmentPeak(torch.autograd.Function):
 
     @staticmethod
     def forward(layout: Segments, v: Tensor) -> Tensor:
-        return layout._maxima(v.detach())
+        return segment_maxima(v.detach(), layout.ptr, layout.batch)
 
     @staticmethod
     def setup_context(ctx, inputs, output) -> None:  # type: ignore[no-untyped-def]
