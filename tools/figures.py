@@ -36,8 +36,9 @@ def large_fits(out: Path) -> str:
         f"H200, with an NMI of {short(gpu['nmi'])} ([results](../results/large_gpu.json)).\n\n"
         "On two cores, for a million nodes and from the start of the process to the written files, an earlier version "
         f"of `softcut cluster` took {softcut}, Louvain (scikit-network) {louvain} and leidenalg {leiden} "
-        f"([results](../results/large_peers.json)). Today it takes {short(now['ratio']['seconds'], 2)} of the time of "
-        f"such a version (NMI {short(now['here']['nmi'])}; [results](../results/everyday.json))."
+        f"([results](../results/large_peers.json)). In turn with commit {now['against'][:7]}, it now takes "
+        f"{short(now['ratio']['seconds'], 2)} of that one's time, with an NMI of {short(now['here']['nmi'])} "
+        "([results](../results/everyday.json))."
     )
 
 

@@ -20,7 +20,7 @@ from torch import Tensor
 from softcut.errors import GraphError
 from softcut.ops._torch import known_size, records, signed
 from softcut.ops.kernels import FEWEST, FEWEST_SMALL, takes
-from softcut.ops.numerics import counts_to_ptr, segment_maxima, segment_sums
+from softcut.ops.numerics import counts_to_ptr, segment_sums
 from softcut.ops.spmm import constants, unwrapped
 
 # Graphs are of one size where padding them to the largest adds at most a quarter.
@@ -270,13 +270,8 @@ class Segments(Layout):
 
     def add_up(self, part: Tensor, size: int) -> Tensor:
         """Sums over the chunks of every graph: [n, ...] to [B, ...]."""
-        owner, _, bounds = self.chunks(size)
-        if bounds is None:
-            return part
-        if not part.is_cuda:  # one after another, as below, but many times faster on a CPU
-            return part.new_zeros(self.num_graphs, *part.shape[1:]).index_add_(0, owner, part)
-        out = torch.segment_reduce(part.flatten(1), "sum", offsets=bounds, axis=0, initial=0)
-        return out.view(self.num_graphs, *part.shape[1:])
+        bounds = self.chunks(size).bounds
+        return part if bounds is None else segment_sums(part, bounds)
 
     def total(self, v: Tensor) -> Tensor:
         if self.single:
@@ -359,7 +354,11 @@ class _SegmentPeak(torch.autograd.Function):
 
     @staticmethod
     def forward(layout: Segments, v: Tensor) -> Tensor:
-        return segment_maxima(v.detach(), layout.ptr, layout.batch)
+        v = v.detach().contiguous()
+        if v.is_cuda:
+            return torch.segment_reduce(v, "max", offsets=layout.ptr, axis=0, initial=0)
+        graph = layout.batch.view(-1, *[1] * (v.dim() - 1)).expand(v.shape)  # many times faster on a CPU
+        return v.new_zeros(layout.num_graphs, *v.shape[1:]).scatter_reduce_(0, graph, v, "amax")
 
     @staticmethod
     def setup_context(ctx, inputs, output) -> None:  # type: ignore[no-untyped-def]

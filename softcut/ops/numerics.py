@@ -187,20 +187,12 @@ def check_finite(values: Tensor, name: str) -> None:
 def segment_sums(v: Tensor, ptr: Tensor | None) -> Tensor:
     """Sums of the rows from each place of `ptr` to the next, row after row: a scatter on a GPU adds in any order."""
     assert ptr is not None
-    v = v.contiguous()
-    if v.is_cuda or v.dim() == 1:
-        return torch.segment_reduce(v, "sum", offsets=ptr, axis=0, initial=0)
-    # The same sums on a CPU, where they take a tenth of the time.
-    number = torch.arange(len(v), dtype=ptr.dtype, device=v.device)
-    sums = torch.embedding_bag(v.flatten(1), number, ptr, include_last_offset=True)[0]
+    if v.dim() == 1:
+        return torch.segment_reduce(v.contiguous(), "sum", offsets=ptr, axis=0, initial=0)
+    rows = v.flatten(1).contiguous()
+    if v.is_cuda:
+        sums = torch.segment_reduce(rows, "sum", offsets=ptr, axis=0, initial=0)
+    else:  # the same sums, many times faster on a CPU
+        number = torch.arange(len(rows), dtype=ptr.dtype, device=v.device)
+        sums = torch.embedding_bag(rows, number, ptr, include_last_offset=True)[0]
     return sums.view(len(ptr) - 1, *v.shape[1:])
-
-
-def segment_maxima(v: Tensor, ptr: Tensor | None, segment: Tensor) -> Tensor:
-    """Maxima, at least 0, of the rows from each place of `ptr` to the next; `segment` numbers these per row."""
-    assert ptr is not None
-    v = v.contiguous()
-    if v.is_cuda or v.dim() == 1:
-        return torch.segment_reduce(v, "max", offsets=ptr, axis=0, initial=0)
-    of_each = segment.view(-1, *[1] * (v.dim() - 1)).expand(v.shape)
-    return v.new_zeros(len(ptr) - 1, *v.shape[1:]).scatter_reduce_(0, of_each, v, "amax")
