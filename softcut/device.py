@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 # With fewer numbers (rows x networks x units) in a training, one thread is as fast as two: waking the others at every
 # operation costs what they save, and more beside other jobs.
 _ONE_THREAD = 1 << 21
+# The largest block that glibc learns from (32 MiB, its own bytes included): larger ones always go back to the system.
+_KEPT_BYTES = (32 << 20) - 8192
 
 
 def choose_device(name: str | torch.device) -> torch.device:
@@ -69,9 +71,22 @@ def threads_for(numbers: float, device: torch.device) -> Iterator[None]:
     """
     import torch
 
+    if device.type == "cpu" and 4 * numbers <= _KEPT_BYTES:
+        _keep_freed_memory()
     before = torch.get_num_threads()
     with _threads(1 if numbers < _ONE_THREAD and device.type == "cpu" else before):
         yield
+
+
+def _keep_freed_memory() -> None:
+    """Let glibc keep what tensors free: it would give memory back at every step, and ask the system for it anew.
+
+    How much it keeps follows the largest block that was freed, here one that nothing was written to; no effect
+    elsewhere.
+    """
+    import torch
+
+    torch.empty(_KEPT_BYTES, dtype=torch.uint8)
 
 
 @contextmanager
