@@ -84,7 +84,6 @@ class Kept(NamedTuple):
     moving: Tensor  # 1 / d, 0 where d is held at a floor
     length: Tensor  # |S'S|
     unit: Tensor  # S'S / |S'S|
-    away: Tensor  # this less I / sqrt(K)
     ortho: Tensor
 
 
@@ -112,7 +111,7 @@ def step_forward(op: Operator, s: Tensor, x: Tensor, keep_diagonal: bool) -> tup
     else:
         rows = torch.cat([x, y, s], -1)
         tables = torch.bmm(s.mT, rows)
-    pooled, quadratic, gram = tables.split([f, k, k], -1)
+    pooled, quadratic, gram = tables.split_with_sizes([f, k, k], -1)
     squares = (s * s).sum(-1)
     volume = layout.total(degree * squares)
     inverse = volume.reciprocal().masked_fill_(volume <= 0, 0.0)  # a graph without edges: L_c = 0
@@ -127,13 +126,13 @@ def step_forward(op: Operator, s: Tensor, x: Tensor, keep_diagonal: bool) -> tup
     outer = scale.unsqueeze(-1) * scale.unsqueeze(-2)
     adj = hollow * outer
 
-    length = torch.linalg.vector_norm(gram, dim=(-2, -1), keepdim=True)
+    gram = gram.contiguous()  # norms of a part of a table take three times as long
+    length = torch.linalg.vector_norm(gram, dim=(-2, -1))
     none = length <= 0  # a graph without nodes: L_o = 0
-    unit = gram / length.masked_fill_(none, 1.0)
-    away = (unit - _target(k, s.dtype)).masked_fill_(none, 0.0)
-    ortho = torch.linalg.vector_norm(away, dim=(-2, -1))
+    unit = gram / length.masked_fill_(none, 1.0).view(-1, 1, 1)
+    ortho = torch.linalg.vector_norm(unit - _target(k, s.dtype), dim=(-2, -1)).masked_fill_(none, 0.0)
     moving = scale.square_().masked_fill_(at_floor, 0.0)
-    kept = Kept(s, rows, squares, degree, inverse, cut, adj, outer, moving, length, unit, away, ortho)
+    kept = Kept(s, rows, squares, degree, inverse, cut, adj, outer, moving, length, unit, ortho)
     return MinCutStep(pooled.contiguous(), adj, cut, ortho), kept
 
 
@@ -148,7 +147,7 @@ def step_backward(
     # All cotangents in one table: those of P, Q and G, one above the other. A product with it is faster where its rows
     # fill registers, so columns of zeros are added.
     padded = s.new_zeros(layout.num_graphs, f + k + k, -(-k // _REGISTER) * _REGISTER)
-    of_pooled, quadratic, gram = padded[..., :k].split([f, k, k], -2)
+    of_pooled, quadratic, gram = padded[..., :k].split_with_sizes([f, k, k], -2)
     if to_pooled is not None:
         of_pooled.copy_(to_pooled.mT)
     if to_adj is not None:
@@ -163,9 +162,12 @@ def step_backward(
         quadratic.diagonal(dim1=-2, dim2=-1).sub_(to_inside.unsqueeze(-1))
         to_volume = to_inside.mul_(kept.cut).neg_()
     if to_ortho is not None:
-        each = (to_ortho / kept.ortho).masked_fill_(kept.ortho == 0, 0.0).view(-1, 1, 1) * kept.away
-        along = (each * kept.unit).sum((-2, -1), keepdim=True)
-        torch.div(each.addcmul_(kept.unit, along, value=-1), 0.5 * kept.length, out=gram)
+        # With U = S'S / |S'S| and T = I / sqrt(K), |U - T| changes with S'S by (<U, T> U - T) / (|U - T| |S'S|).
+        each = (to_ortho * (2 / math.sqrt(k))).div_(kept.ortho * kept.length)
+        each = each.masked_fill_(kept.ortho == 0, 0.0).unsqueeze(-1)
+        along = kept.unit.diagonal(dim1=-2, dim2=-1).sum(-1, keepdim=True).mul_(each)
+        torch.mul(kept.unit, along.unsqueeze(-1), out=gram)
+        gram.diagonal(dim1=-2, dim2=-1).sub_(each)
     grad_s = grad_x = grad_data = None
     if needs[2]:
         grad_data = torch.bmm(s, torch.bmm(quadratic, s.mT))
