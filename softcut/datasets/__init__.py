@@ -7,17 +7,20 @@
 150
 """
 
-from softcut.datasets.collections import available_collections, load_graphs
-from softcut.datasets.fetching import DatasetInfo, cache_dir
-from softcut.datasets.generators import GeneratedGraph, generate, planted_graph, power_law_graph
-from softcut.datasets.registry import available, load, name_of_data_set
-from softcut.datasets.synthetic import (
-    attributed_communities,
-    community_graph,
-    community_rings,
-    grid_graph,
-    ring_graph,
-)
+from softcut.imports import importing
+
+with importing():
+    from softcut.datasets.collections import available_collections, load_graphs
+    from softcut.datasets.fetching import DatasetInfo, cache_dir
+    from softcut.datasets.generators import GeneratedGraph, generate, planted_graph, power_law_graph
+    from softcut.datasets.registry import available, load, name_of_data_set
+    from softcut.datasets.synthetic import (
+        attributed_communities,
+        community_graph,
+        community_rings,
+        grid_graph,
+        ring_graph,
+    )
 
 __all__ = [
     "DatasetInfo",

@@ -7,7 +7,6 @@ from dataclasses import replace
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from scipy.spatial import cKDTree
 
 from softcut.errors import ParameterError
 from softcut.graph import Graph, GraphCollection, from_graphs
@@ -82,6 +81,8 @@ def community_graph(n_communities: int = 6, n_nodes: int = 150, seed: int = 0) -
     >>> graph.num_nodes, graph.x.shape, len(set(graph.y.tolist()))
     (150, (150, 2), 6)
     """
+    from scipy.spatial import cKDTree  # takes a while
+
     if n_communities < 1 or n_nodes < 2 * n_communities:
         raise ParameterError(
             f"n_nodes must be at least 2 per community, not {n_nodes} for n_communities={n_communities}.",

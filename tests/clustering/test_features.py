@@ -8,7 +8,7 @@ from sklearn.utils.extmath import randomized_svd
 
 import softcut as sc
 from softcut.clustering import Recipe
-from softcut.clustering.feature_map import FeatureMap, FeatureRows, leading_directions
+from softcut.clustering.feature_map import FeatureMap, FeatureRows, leading_directions, randomised_svd
 from softcut.clustering.node_features import (
     Nodes,
     apart_from_constant,
@@ -98,6 +98,25 @@ def test_fewer_components_are_the_leading_ones():
     _, s, vt = randomized_svd(rows[:, order], 64, n_iter=4, power_iteration_normalizer="QR", random_state=0)
     found = FeatureMap.fit(x).matrix[order]
     np.testing.assert_allclose(found, vt.T / np.sqrt(s / np.sqrt(200)), rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("x", "d"),
+    [
+        (words(200, 100), 64),
+        (words(30, 90).astype(np.float32), 25),
+        (sp.csr_array(words(90, 40)), 7),
+        (np.ones((4, 2)), 2),
+    ],
+)
+def test_the_svd_is_that_of_scikit_learn(x, d):
+    options = {"n_iter": 4, "power_iteration_normalizer": "QR", "transpose": False, "random_state": 0}
+    _, *wanted = randomized_svd(x, d, **options)
+    for found, expected in zip(randomised_svd(x, d), wanted, strict=True):
+        assert found.dtype == expected.dtype
+        # Vectors of singular values that are 0 up to rounding are any.
+        large = wanted[0] > 1e-5 * wanted[0][0]
+        np.testing.assert_allclose(found[large], expected[large], rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("x", [np.zeros((5, 3)), np.ones((5, 3)), np.zeros((5, 0)), sp.csr_array((5, 4))])
