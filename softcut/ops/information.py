@@ -31,16 +31,16 @@ SPARSE_COST = {"cpu": 4.0, "cuda": 64.0}
 BINARY_COST = {"cpu": 2.0, "cuda": 64.0}
 
 
-def _log(x: Tensor) -> Tensor:
+def finite_log(x: Tensor) -> Tensor:
     """The logarithm, finite at 0 (where it is always multiplied by 0)."""
     return x.clamp(min=torch.finfo(x.dtype).tiny).log()
 
 
-def _information(table: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+def information_parts(table: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """I, log(p_ij / (p_i p_j)) and the sum of every table."""
     rows, columns = table.sum(-1, keepdim=True), table.sum(-2, keepdim=True)
     total = rows.sum(-2, keepdim=True)
-    ratio = _log(table) - _log(rows) - (_log(columns) - _log(total))
+    ratio = finite_log(table) - finite_log(rows) - (finite_log(columns) - finite_log(total))
     some = above_zero(total)
     share = torch.where(some, 1 / torch.where(some, total, 1.0), 0.0)
     return (table * ratio).sum((-2, -1)) * share.view(table.shape[:-2]), ratio, share
@@ -53,7 +53,7 @@ class _MutualInformation(torch.autograd.Function):
     @staticmethod
     def forward(table: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         # Rows of many columns are read along memory; a product with a sparse matrix leaves them across it.
-        return _information(table.contiguous())
+        return information_parts(table.contiguous())
 
     @staticmethod
     def setup_context(ctx, inputs, output) -> None:  # type: ignore[no-untyped-def]
@@ -64,7 +64,7 @@ class _MutualInformation(torch.autograd.Function):
     def backward(ctx, g, _, __):  # type: ignore[no-untyped-def]
         table, information, ratio, share = ctx.saved_tensors
         if torch.is_grad_enabled():  # a second derivative: the saved logarithms would count as constants
-            information, ratio, share = _information(table)
+            information, ratio, share = information_parts(table)
         return (ratio - information[..., None, None]) * (g[..., None, None] * share)
 
 
@@ -80,7 +80,7 @@ def mutual_information(table: Tensor) -> Tensor:
     True
     """
     if torch.compiler.is_compiling():
-        return _information(table)[0]
+        return information_parts(table)[0]
     return _MutualInformation.apply(table)[0]
 
 
@@ -93,7 +93,7 @@ def entropy(sizes: Tensor) -> Tensor:
     """
     total = sizes.sum(-1, keepdim=True)
     shares = safe_ratio(sizes, total)
-    return -(shares * _log(shares)).sum(-1)
+    return -(shares * finite_log(shares)).sum(-1)
 
 
 def multinomial_complexity(categories: int, counts: Tensor) -> Tensor:

@@ -47,7 +47,7 @@ from softcut.ops.numerics import (
 from softcut.ops.operator import Operator, Sum
 
 # The evidence is divided by at least this entropy (nats): that of a single cluster is zero.
-_LEAST_ENTROPY = 1e-6
+LEAST_ENTROPY = 1e-6
 
 
 def edge_count(op: Operator) -> Tensor:
@@ -160,7 +160,7 @@ def _evidence(tables: ClusterTables) -> tuple[Tensor, ...]:
         gain = gain + word_gain(tables.words, tables.num_words, tables.words_price)
     sizes = tables.sizes
     # Divided by the entropy itself, it would be largest where that is next to 0.
-    explained = safe_ratio(gain, sizes.sum(-1)) / entropy(sizes).clamp(min=_LEAST_ENTROPY) ** 0.5
+    explained = safe_ratio(gain, sizes.sum(-1)) / entropy(sizes).clamp(min=LEAST_ENTROPY) ** 0.5
     # The evidence alone empties clusters that the features of a network do not show; sizes to keep prevent it.
     return (-explained,) if tables.target is None else (-explained, orthogonality(tables.gram, tables.target))
 

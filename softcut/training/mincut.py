@@ -14,10 +14,10 @@ from torch import Tensor, nn
 from softcut.device import threads_for
 from softcut.errors import ParameterError
 from softcut.ops import CSR, ClusterTables, Operator, Words, get_objective
+from softcut.ops.evidence_step import evidence_step, takes_evidence_step
 from softcut.ops.information import edge_price
 from softcut.ops.numerics import mean_of_graphs
 from softcut.ops.objectives import edge_count, word_table
-from softcut.ops.soft_tables import soft_tables, takes_soft_tables
 from softcut.training.groups import groups_pay, train_in_groups
 from softcut.training.loop import Loop
 from softcut.training.net import DenseInput, FirstLayer, ReplicaNet, softmax_of
@@ -293,10 +293,9 @@ class ClusteringTask(Task):
 
     def step(self) -> dict[str, Tensor]:
         logits, settings = self.logits(self.inputs), self.settings
-        if self.loss is None and settings.objective == "evidence" and takes_soft_tables(self.op, logits):
+        if self.loss is None and settings.objective == "evidence" and takes_evidence_step(self.op, logits):
             logits = logits if settings.temperature == 1 else logits / settings.temperature
-            tables = soft_tables(self.op, logits, target=self.sizes, **self.known)
-            cut, ortho = two_terms(settings.objective, tables)
+            cut, ortho = evidence_step(self.op, logits, sizes=self.sizes, **self.known)
             return {"cut": cut, "ortho": ortho}
         s = softmax_of(logits, settings.temperature)
         if self.loss is not None:
