@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 
@@ -14,35 +16,45 @@ def merge_steps(table: np.ndarray) -> np.ndarray:
     """
     t = np.array(table, dtype=np.float64) / max(float(np.sum(table)), 1e-300)
     n, ends = len(t), t.sum(0)
+    f, f_ends = _f(t), _f(ends)  # known for all that stays as it is
     # The gain of each union: common neighbours c bring f(T_ac + T_bc) - f(T_ac) - f(T_bc), twice.
     gain = np.zeros((n, n))
-    for values in t:
-        near = values.nonzero()[0]
-        gain[np.ix_(near, near)] += 2 * _union(values[near, None], values[near])
-    for a in range(n):
-        gain[a] += _pair(t, ends, a)
+    for row, f_row in zip(t, f, strict=True):
+        near = row.nonzero()[0]
+        gain[near[:, None], near] += 2 * _together(row[near], f_row[near])
+    gain += _pairs(t, f, ends, f_ends, np.arange(n))
     np.fill_diagonal(gain, -np.inf)
     best, steps = gain.argmax(1), np.empty((max(n - 1, 0), 2), dtype=np.int64)
+    top = gain[np.arange(n), best]  # what the best union of each group gains
     for step in range(n - 1):
-        one = int(gain[np.arange(n), best].argmax())
+        one = int(top.argmax())
         a, b = sorted((one, int(best[one])))
         steps[step] = a, b
-        near = np.flatnonzero(t[a] + t[b])
+        near = (t[a] + t[b]).nonzero()[0]
         near = near[(near != a) & (near != b)]
-        u, v = t[near, a], t[near, b]
-        apart = _union(u[:, None], u) + _union(v[:, None], v)
-        gain[np.ix_(near, near)] += 2 * (_union((u + v)[:, None], u + v) - apart)
-        t[a], ends[a] = t[a] + t[b], ends[a] + ends[b]
+        apart = _together(t[a, near], f[a, near]) + _together(t[b, near], f[b, near])
+        t[a] += t[b]
         t[:, a] += t[:, b]
+        ends[a] += ends[b]
         t[b] = t[:, b] = ends[b] = 0
+        f[a] = f[:, a] = _f(t[a])
+        f[b] = f[:, b] = f_ends[b] = 0
+        f_ends[a] = _f(ends[a])
+        gain[near[:, None], near] += 2 * (_together(t[a, near], f[a, near]) - apart)
         beside = np.append(near, a)
-        row = 2 * _union(t[:, beside], t[a, beside]).sum(1) + _pair(t, ends, a)
-        row[a] = row[gain[:, a] == -np.inf] = -np.inf  # itself, and groups that are gone
+        common = _f(t[:, beside] + t[a, beside]) - f[:, beside] - f[a, beside]
+        row = 2 * common.sum(1) + _pairs(t, f, ends, f_ends, a)
+        row[a] = row[b] = row[gain[:, a] == -np.inf] = -np.inf  # itself, and groups that are gone
         gain[a] = gain[:, a] = row
         gain[b] = gain[:, b] = -np.inf
-        stale = np.union1d(beside, np.flatnonzero((best == a) | (best == b)))
-        best[stale] = gain[stale].argmax(1)
-        best = np.where(row > gain[np.arange(n), best], a, best)
+        stale = (best == a) | (best == b)
+        stale[beside] = True
+        rows = gain[stale]
+        best[stale] = found = rows.argmax(1)
+        top[stale] = rows[np.arange(len(rows)), found]
+        top[b] = -np.inf
+        better = row > top
+        best[better], top[better] = a, row[better]
     return steps
 
 
@@ -55,17 +67,22 @@ def cut(steps: np.ndarray, k: int) -> np.ndarray:
     return np.unique(cluster, return_inverse=True)[1]
 
 
-def _pair(t: np.ndarray, ends: np.ndarray, a: int) -> np.ndarray:
-    """What a union with group a changes in its own four entries and in its two ends, for each other group."""
-    own = t.diagonal()
+def _pairs(t: np.ndarray, f: np.ndarray, ends: np.ndarray, f_ends: np.ndarray, a: Any) -> np.ndarray:
+    """What a union with group a changes in its own four entries and in its two ends, for each other group.
+
+    `a` is a group, or several, of which each has a row in the result.
+    """
+    own, f_own = t.diagonal(), f.diagonal()
+    mine, f_mine, end, f_end = (each[a][..., None] for each in (own, f_own, ends, f_ends))
     # Columns a and b are no common neighbours, they become the diagonal.
-    sides = _union(own, t[a]) + _union(t[a], own[a])
-    corner = _f(own + own[a] + 2 * t[a]) - _f(own) - _f(own[a]) - 2 * _f(t[a])
-    return corner - 2 * sides - 2 * _union(ends, ends[a])
+    sides = (_f(own + t[a]) - f_own - f[a]) + (_f(t[a] + mine) - f[a] - f_mine)
+    corner = _f(own + mine + 2 * t[a]) - f_own - f_mine - 2 * f[a]
+    return corner - 2 * sides - 2 * (_f(ends + end) - f_ends - f_end)
 
 
-def _union(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    return _f(a + b) - _f(a) - _f(b)
+def _together(x: np.ndarray, f: np.ndarray) -> np.ndarray:
+    """f(x_i + x_j) - f(x_i) - f(x_j) of all pairs, where f(x) is known."""
+    return _f(x[:, None] + x) - f[:, None] - f
 
 
 def _f(x: np.ndarray) -> np.ndarray:

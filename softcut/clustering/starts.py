@@ -18,6 +18,7 @@ from softcut.clustering.recipe import Recipe
 from softcut.device import shared_threads
 from softcut.ops import CSR
 
+_FEW_NODES = 1500  # with fewer, one start after the other is faster than two at a time
 _SAME = 10  # times the rounding unit: sums of squares of the same clusters differ by less
 
 
@@ -67,10 +68,9 @@ class Starts:
         tries = recipe.large_restarts if self._large and not compare else recipe.start_restarts
         sample = recipe.start_sample if self._large else recipe.large
         rows = {scale: nodes.sample(z[scale], sample) for scale, _ in groups}  # asks all processes, in order
-        with (
-            shared_threads(2),
-            ThreadPoolExecutor(2) as pool,
-        ):  # two at a time: none of them keeps two cores busy
+        # Two at a time: none of them keeps two cores busy. With few nodes, both would wait for Python most of the time.
+        jobs_at_once = 1 if nodes.here < _FEW_NODES else 2
+        with shared_threads(jobs_at_once), ThreadPoolExecutor(jobs_at_once) as pool:
             if share > 0:
                 of_edges = pool.submit(self._edges, k)
             jobs = [
