@@ -98,6 +98,7 @@ def _positive(gain: Any) -> Any:
 
 # What weights of edges are scaled to sum to: float64 holds every whole number up to 2^53.
 _EXACT = 2.0**50
+_AT_ONCE = 1 << 18  # numbers in the tables of several clusterings that are judged together
 
 
 class Judge:
@@ -189,14 +190,18 @@ class Judge:
         columns = [labels] if single else [labels[:, r].contiguous() for r in range(labels.shape[1])]
         num_words = float(self.counts.sum())
         words_price = word_price(k, self.counts)
+        # Small tables are judged together: for each alone, calls would cost more than the arithmetic.
+        at_once = max(1, _AT_ONCE // max(1, k * (k + len(self.counts))))
         parts = []
-        for column in columns:
-            edges, words, sizes = self.tables(column, k)
-            gain = edge_gain(edges, self.edges) if self.edges else edges.new_zeros(())
+        for first in range(0, len(columns), at_once):
+            each = [self.tables(column, k) for column in columns[first : first + at_once]]
+            edges, words, sizes = (torch.stack(tables) for tables in zip(*each, strict=True))
+            gain = edge_gain(edges, self.edges) if self.edges else edges.new_zeros(len(edges))
             parts.append((gain, word_gain(words, num_words, words_price), entropy(sizes)))
-        gains = parts[0] if single else tuple(torch.stack(part) for part in zip(*parts, strict=True))
-        told = self._told(words, labels, k) if single else None
-        return Evidence(gains[0], gains[1], gains[2], self.nodes, told)
+        of_edges, of_words, entropies = (torch.cat(part) for part in zip(*parts, strict=True))
+        if not single:
+            return Evidence(of_edges, of_words, entropies, self.nodes)
+        return Evidence(of_edges[0], of_words[0], entropies[0], self.nodes, self._told(words[0], labels, k))
 
     def _told(self, words: Tensor, labels: Tensor, k: int) -> Tensor:
         """What `labels` say about the features, of which only those count that pay."""
