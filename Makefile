@@ -75,7 +75,7 @@ test-slow: $(VENV)/.dev  ## the tests that take minutes
 	@$(BIN)/python -m pytest -m slow
 
 test-gpu: $(VENV)/.dev  ## the tests that need a CUDA device
-	@$(BIN)/python -m pytest -m gpu tests/gpu
+	@$(BIN)/python -m pytest -m gpu
 
 test-oldest: $(OLDEST)/.ready  ## the suite on the oldest versions pyproject.toml allows, in .venv-oldest
 	@# Old versions warn about each other; what they deprecate was an error when they were new.

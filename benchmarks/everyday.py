@@ -11,7 +11,7 @@ depend on the machine and on what else it does. Results are merged into ``result
 - ``peers``: Leiden (leidenalg and igraph) and Louvain (scikit-network), which see the edges alone
 - ``busy``: fits beside two processes that keep two cores busy
 - ``auto``: 2 to 12 clusters compared in one fit, beside one fit of the number it chooses; and the number that is chosen
-  where networks are trained for all of them (here only)
+  where networks are trained for all of them (here only; run by run with another ``random_state``)
 - ``command``: ``softcut --help``, a wrong option, ``softcut cluster`` of examples/friends.csv, and imports
 - ``million``: ``softcut cluster`` of a million nodes and ten million edges, from files
 - ``classify``: ``GraphClassification`` (the paper's network, and here its default) on PROTEINS, half of the graphs
@@ -68,7 +68,7 @@ def peak():
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 """
 FIT = """
-name, folder, device = sys.argv[1:]
+name, folder, device, seed = sys.argv[1:]
 graph = graph_of(name, folder)
 clusterer = getattr(softcut, "GraphClustering", softcut.MinCutClustering)
 if device == "cuda":  # the start of the device is no part of a fit
@@ -79,7 +79,7 @@ if device == "cuda":  # the start of the device is no part of a fit
 
 def fit(k):
     began, before = time.perf_counter(), time.process_time()
-    est = clusterer(k, random_state=0, device=device).fit(graph)
+    est = clusterer(k, random_state=int(seed), device=device).fit(graph)
     return est, time.perf_counter() - began, time.process_time() - before
 """
 FITS = """
@@ -93,6 +93,7 @@ print(json.dumps(row))
 """
 AUTO = """
 from softcut.clustering import fitting
+from softcut.metrics import nmi
 
 fit(2)  # loads what all of the following use
 est, seconds, _ = fit("auto")
@@ -101,8 +102,10 @@ one = fit(max(2, chosen))[1]
 choose = fitting.choose
 fitting.choose = lambda task, begun, ended: choose(task, ended, ended)  # networks for every number
 every = fit("auto")[0]
-row = {"seconds": seconds, "one_fit": one, "fits": seconds / one, "chosen": chosen, "evidence": est.score(graph)}
-row |= {"chosen_by_all": every.n_clusters_, "evidence_by_all": every.score(graph), "classes": len(np.unique(graph.y))}
+row = {"seconds": seconds, "one_fit": one, "fits": seconds / one, "classes": len(np.unique(graph.y))}
+for found, end in ((est, ""), (every, "_by_all")):
+    of_it = {"chosen": found.n_clusters_, "evidence": found.score(graph), "nmi": nmi(graph.y, found.labels_)}
+    row |= {key + end: value for key, value in of_it.items()}
 print(json.dumps(row))
 """
 PEER = """
@@ -234,13 +237,17 @@ def measured(
     here = {"here": ROOT}
     if what in ("fits", "busy"):
         for name in given.graph:
-            words = (GRAPH + FIT + FITS, name, folder_of(name), given.device)
+            words = (GRAPH + FIT + FITS, name, folder_of(name), given.device, "0")
             with busy(2 if what == "busy" else 0):
                 yield name, in_turns(checkouts, given.runs, lambda checkout, w=words: run(checkout, *w))
     elif what == "auto":
         for name in given.graph:
             words = (GRAPH + FIT + AUTO, name, folder_of(name), given.device)
-            yield name, in_turns(here, given.runs, lambda checkout, w=words: run(checkout, *w))
+            seeds = [run(ROOT, *words, str(seed)) for seed in range(given.runs)]
+            times = [
+                {key: each.pop(key) for key in ("seconds", "one_fit", "fits", "classes")} for each in seeds
+            ]
+            yield name, {"here": medians(times), "runs": given.runs, "seeds": seeds}
     elif what == "peers":
         for name in given.graph:
             for peer in PEERS:

@@ -47,7 +47,8 @@ def trained(options: dict[str, Any]) -> tuple[np.ndarray, tuple[PoolOutput, ...]
     Loop(task, loop_settings([split], settings)).run()
     number = int(split.test[np.abs(graphs.sizes[split.test] - NODES).argmin()])
     with torch.no_grad():
-        out, _ = task.forward(task.gather(task.plan(np.array([[[number]]]))[0], full=True))
+        (batch,) = task.gather(task.plan(np.array([[[number]]])), full=True)
+        out, _ = task.forward(batch)
     return graphs[[number]].adjacency().toarray(), out.pooled
 
 

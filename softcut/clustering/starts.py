@@ -68,8 +68,9 @@ class Starts:
         tries = recipe.large_restarts if self._large and not compare else recipe.start_restarts
         sample = recipe.start_sample if self._large else recipe.large
         rows = {scale: nodes.sample(z[scale], sample) for scale, _ in groups}  # asks all processes, in order
-        # Two at a time: none of them keeps two cores busy. With few nodes, both would wait for Python most of the time.
-        jobs_at_once = 1 if nodes.here < _FEW_NODES else 2
+        # Two at a time: none of them keeps two cores busy, nor a GPU. With few nodes on a CPU, both would wait for Python
+        # most of the time.
+        jobs_at_once = 1 if nodes.here < _FEW_NODES and z.device.type == "cpu" else 2
         with shared_threads(jobs_at_once), ThreadPoolExecutor(jobs_at_once) as pool:
             if share > 0:
                 of_edges = pool.submit(self._edges, k)

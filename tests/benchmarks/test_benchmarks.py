@@ -90,17 +90,23 @@ def test_a_small_run(name, monkeypatch, tmp_path, capfd):
     assert "OUT" not in {**SMALL, **SLOW}[name] or json.loads(out.read_text(encoding="utf-8"))
 
 
+# Scripts of docs/images/, and what makes a run of theirs shorter.
+PICTURES = {
+    "algorithms": ("", ""),
+    "astronaut": ("", ""),
+    "pooled_protein": ("EPOCHS, NODES = 40", "EPOCHS, NODES = 1"),
+    "pooling_gallery": ("STEPS = 400", "STEPS = 5"),
+    "structure": ("", ""),
+}
+
+
+def test_every_picture_of_the_pages_has_a_run():
+    scripts = {path.stem for path in (ROOT / "docs/images").glob("*.py")}
+    assert scripts == {*PICTURES, "screenshots"}
+
+
 @pytest.mark.filterwarnings("ignore::UserWarning")
-@pytest.mark.parametrize(
-    "name",
-    [
-        "algorithms",
-        "astronaut",
-        "pooling_gallery",
-        "structure",
-        pytest.param("screenshots", marks=pytest.mark.slow),
-    ],
-)
+@pytest.mark.parametrize("name", [*PICTURES, pytest.param("screenshots", marks=pytest.mark.slow)])
 def test_a_picture_of_the_pages_is_drawn(name, tmp_path, monkeypatch):
     if name == "screenshots":
         pytest.importorskip("playwright")
@@ -111,8 +117,13 @@ def test_a_picture_of_the_pages_is_drawn(name, tmp_path, monkeypatch):
     folder.mkdir(parents=True)
     (tmp_path / "results").symlink_to(ROOT / "results")
     text = (ROOT / "docs" / "images" / f"{name}.py").read_text(encoding="utf-8")
-    (folder / f"{name}.py").write_text(text.replace("STEPS = 400", "STEPS = 5"), encoding="utf-8")
-    runpy.run_path(str(folder / f"{name}.py"), run_name="__main__")
+    long, short = PICTURES.get(name, ("", ""))
+    assert long in text
+    (folder / f"{name}.py").write_text(text.replace(long, short) if long else text, encoding="utf-8")
+    try:
+        runpy.run_path(str(folder / f"{name}.py"), run_name="__main__")
+    except DataError as error:
+        pytest.skip(str(error))
     assert all(path.stat().st_size > 5_000 for path in folder.glob("*.png"))
     assert list(folder.glob("*.png"))
 
