@@ -8,8 +8,9 @@ number of nodes of a generated one (from 100,000 on, those of ``benchmarks/large
 depend on the machine and on what else it does. Results are merged into ``results/everyday.json``.
 
 - ``fits``: the default estimator, first and second fit of a process, peak memory of the first, NMI
-- ``peers``: Leiden (leidenalg and igraph) and Louvain (scikit-network), which see the edges alone
-- ``busy``: fits beside two processes that keep two cores busy
+- ``peers``: Leiden (leidenalg and igraph) and Louvain (scikit-network), which see the edges alone, in turns with a
+  default fit
+- ``busy``: fits beside two processes that keep two cores busy, in turns with fits by themselves (here only)
 - ``auto``: 2 to 12 clusters compared in one fit, beside one fit of the number it chooses; and the number that is chosen
   where networks are trained for all of them (here only; run by run with another ``random_state``)
 - ``command``: ``softcut --help``, a wrong option, ``softcut cluster`` of examples/friends.csv, and imports
@@ -28,8 +29,9 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -207,18 +209,21 @@ def medians(runs: list[dict[str, Any]]) -> dict[str, float]:
     return {key: round(statistics.median(each[key] for each in runs), 4) for key in runs[0]}
 
 
-def in_turns(checkouts: dict[str, Path], runs: int, measure: Any) -> dict[str, Any]:
-    """Medians of both checkouts, and what ours is of the other one's."""
-    every: dict[str, list[dict[str, Any]]] = {which: [] for which in checkouts}
-    for _ in range(runs):  # in turns: what else the machine does is the same for both
-        for which, checkout in checkouts.items():
-            every[which].append(measure(checkout))
-    row: dict[str, Any] = {which: medians(each) for which, each in every.items()} | {"runs": runs}
-    if len(row) == 3:
+Measure = Callable[[Path], dict[str, Any]]
+
+
+def in_turns(contenders: dict[str, Callable[[], dict[str, Any]]], runs: int) -> dict[str, Any]:
+    """Medians of every contender; of two also what the second one's are of the first one's."""
+    every: dict[str, list[dict[str, Any]]] = {which: [] for which in contenders}
+    for _ in range(runs):  # in turns: what else the machine does is the same for all
+        for which, measure in contenders.items():
+            every[which].append(measure())
+    row: dict[str, Any] = {which: medians(each) for which, each in every.items()}
+    if len(row) == 2:
+        first, second = row.values()
         compared = ("seconds", "cpu_seconds", "second_fit", "peak_mib")
-        shared = [key for key in compared if key in row["here"]]
-        row["ratio"] = {key: round(row["here"][key] / row["other"][key], 3) for key in shared}
-    return row
+        row["ratio"] = {key: round(second[key] / first[key], 3) for key in compared if key in second}
+    return row | {"runs": runs}
 
 
 def measured(
@@ -234,12 +239,23 @@ def measured(
         generate(folder, int(name), 20, 16, 0)
         return str(folder)
 
+    def compared(measure: Measure, among: dict[str, Path] = checkouts) -> dict[str, Any]:
+        return in_turns({which: partial(measure, checkout) for which, checkout in among.items()}, given.runs)
+
     here = {"here": ROOT}
-    if what in ("fits", "busy"):
+    if what == "fits":
         for name in given.graph:
             words = (GRAPH + FIT + FITS, name, folder_of(name), given.device, "0")
-            with busy(2 if what == "busy" else 0):
-                yield name, in_turns(checkouts, given.runs, lambda checkout, w=words: run(checkout, *w))
+            yield name, compared(lambda checkout, w=words: run(checkout, *w))
+    elif what == "busy":
+        for name in given.graph:
+            quiet = partial(run, ROOT, GRAPH + FIT + FITS, name, folder_of(name), given.device, "0")
+
+            def pressed(quiet: Callable[[], dict[str, Any]] = quiet) -> dict[str, Any]:
+                with busy(2):
+                    return quiet()
+
+            yield name, in_turns({"quiet": quiet, "here": pressed}, given.runs)
     elif what == "auto":
         for name in given.graph:
             words = (GRAPH + FIT + AUTO, name, folder_of(name), given.device)
@@ -250,10 +266,10 @@ def measured(
             yield name, {"here": medians(times), "runs": given.runs, "seeds": seeds}
     elif what == "peers":
         for name in given.graph:
-            for peer in PEERS:
-                words = (GRAPH + PEER, name, folder_of(name), peer)
-                row = in_turns(here, given.runs, lambda checkout, w=words: run(checkout, *w))
-                yield f"{name}, {peer}", row
+            folder = folder_of(name)
+            everyone = {peer: partial(run, ROOT, GRAPH + PEER, name, folder, peer) for peer in PEERS}
+            everyone["here"] = partial(run, ROOT, GRAPH + FIT + FITS, name, folder, given.device, "0")
+            yield name, in_turns(everyone, given.runs)
     elif what == "command":
         files = ["examples/friends.csv", "--features", "examples/hobbies.csv"]
         for name, words, code in (
@@ -261,8 +277,8 @@ def measured(
             ("softcut cluster --wrong", ["cluster", "--wrong"], 2),
             ("softcut cluster friends.csv", ["cluster", *files, "-k", "3", "--out", "{folder}/out"], 0),
         ):
-            yield name, in_turns(checkouts, given.runs, lambda c, w=words, e=code: command(c, w, e))
-        yield "imports after torch", in_turns(checkouts, given.runs, lambda c: run(c, IMPORTS))
+            yield name, compared(lambda checkout, w=words, e=code: command(checkout, w, e))
+        yield "imports after torch", compared(lambda checkout: run(checkout, IMPORTS))
     elif what == "million":
         folder = folder_of("1000000")
         words = [
@@ -280,11 +296,10 @@ def measured(
             row = json.loads(_done(checkout, words).strip().splitlines()[-1])
             return {**row, "peak_mib": 1024 * row.pop("peak GiB")}
 
-        row = in_turns(checkouts, given.runs, clustered)
-        yield "softcut cluster, 1000000 nodes", row
+        yield "softcut cluster, 1000000 nodes", compared(clustered)
     else:
-        yield "PROTEINS", in_turns(checkouts, given.runs, lambda c: run(c, GRAPH + CLASSIFY))
-        yield "PROTEINS, default", in_turns(here, given.runs, lambda c: run(c, GRAPH + CLASSIFY, "default"))
+        yield "PROTEINS", compared(lambda checkout: run(checkout, GRAPH + CLASSIFY))
+        yield "PROTEINS, default", compared(lambda checkout: run(checkout, GRAPH + CLASSIFY, "default"), here)
 
 
 def main() -> None:

@@ -64,11 +64,7 @@ def everyday(out: Path) -> str:
         share = f"{ratio['seconds']:.2f}"
         cells.append([title, share, "" if asked is None else f"{asked:g}", memory, quality, str(row["runs"])])
     table = markdown_table(["what", "time", "asked", "memory", "NMI or accuracy (then)", "runs"], cells)
-    times = [
-        row["here"]["seconds"] / rows[key.replace("busy", "fits")]["here"]["seconds"]
-        for key, row in rows.items()
-        if key.startswith("busy")
-    ]
+    times = [row["ratio"]["seconds"] for key, row in rows.items() if key.startswith("busy")]
     said = (
         f"Beside two processes that keep both cores busy, these fits take {min(times):.1f} to {max(times):.1f} "
         "times as long (`--what busy`)."
@@ -77,18 +73,20 @@ def everyday(out: Path) -> str:
 
 
 def everyday_peers(out: Path) -> str:
-    """Seconds of other methods as shares of a default fit's, and NMI, on the same graphs."""
+    """Seconds of a default fit and of other methods on the same graphs, in turns, and NMI."""
     rows, cells = read_json(out, "everyday")["rows"], []
     for key, row in rows.items():
-        kind, graph, *peer = key.removesuffix(", cpu").split(", ")
-        if kind != "peers" or f"fits, {graph}, cpu" not in rows:
+        kind, graph, _ = key.split(", ", 2)
+        if kind != "peers":
             continue
-        fit, own = rows[f"fits, {graph}, cpu"]["here"], row["here"]
+        fit = row["here"]
         title = f"{int(graph):,} nodes" if graph.isdigit() else DATA_TITLES[graph]
-        share, clusters = f"{own['seconds'] / fit['seconds']:.2f}", str(round(own["clusters"]))
-        cells.append([title, peer[0], share, f"{own['nmi']:.3f}", f"{fit['nmi']:.3f}", clusters])
+        for peer in (name for name in row if isinstance(row[name], dict) and name != "here"):
+            own = row[peer]
+            times, clusters = f"{fit['seconds'] / own['seconds']:.1f}", str(round(own["clusters"]))
+            cells.append([title, peer, times, f"{own['nmi']:.3f}", f"{fit['nmi']:.3f}", clusters])
     return markdown_table(
-        ["graph", "peer", "its time / softcut's", "its NMI", "softcut's NMI", "its clusters"], cells
+        ["graph", "peer", "softcut's time / its", "its NMI", "softcut's NMI", "its clusters"], cells
     )
 
 
