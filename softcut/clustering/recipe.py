@@ -153,7 +153,8 @@ class Recipe:
     # Nodes above which all that is learned before and after the training is learned from a sample of this many nodes,
     # features are propagated in single precision, and no network begins from the edges.
     large: int = 50_000
-    start_sample: int = 20_000  # nodes that k-means of the starts see there
+    # Nodes that k-means of the starts see there, and everywhere those that compare numbers of clusters.
+    start_sample: int = 20_000
     large_restarts: int = 5  # k-means for each start there: networks are few, and a sample costs little
     finalists: int = 4  # starts of the consensus that are run to their end there
     # Numbers that the training of all networks holds at a time, N R (H + K): what 2 cores, or one GPU, do in seconds.

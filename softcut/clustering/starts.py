@@ -42,7 +42,7 @@ class Starts:
     def __init__(self, prepared: Prepared, recipe: Recipe, seed: int) -> None:
         self._prepared, self._recipe, self._seed = prepared, recipe, seed
         self._large = prepared.nodes.count > recipe.large
-        self._known: dict[tuple[int, int, int, int], Tensor] = {}
+        self._known: dict[tuple[int, ...], Tensor] = {}
 
     @cached_property
     def _edges(self) -> EdgeStarts:
@@ -57,7 +57,8 @@ class Starts:
     def __call__(self, k: int, scales: Sequence[int], compare: bool = False) -> Start:
         """A k-means of the features at its distance for each network, for some of them clusters of the edges.
 
-        To `compare` numbers of clusters, all are k-means; as there are many, each is the best of a few tries only.
+        To `compare` numbers of clusters, all are k-means; as there are many, each is the best of a few tries on a
+        sample of many nodes.
         """
         recipe, nodes, z = self._recipe, self._prepared.nodes, self._prepared.encoded.z
         edges = not compare and k > 1 and not self._large and self._prepared.one_graph
@@ -66,10 +67,10 @@ class Starts:
         # Networks of each distance that begin from their features; the others, at least one of two, from the edges.
         counts = [each - max(round(share * each), int(share > 0 and each > 1)) for _, each in groups]
         tries = recipe.large_restarts if self._large and not compare else recipe.start_restarts
-        sample = recipe.start_sample if self._large else recipe.large
+        sample = recipe.start_sample if self._large or compare else recipe.large
         rows = {scale: nodes.sample(z[scale], sample) for scale, _ in groups}  # asks all processes, in order
-        # Two at a time: none of them keeps two cores busy, nor a GPU. With few nodes on a CPU, both would wait for Python
-        # most of the time.
+        # Two at a time: none of them keeps two cores busy, nor a GPU. With few nodes on a CPU, both would wait for
+        # Python most of the time.
         jobs_at_once = 1 if nodes.here < _FEW_NODES and z.device.type == "cpu" else 2
         with shared_threads(jobs_at_once), ThreadPoolExecutor(jobs_at_once) as pool:
             if share > 0:
@@ -90,7 +91,7 @@ class Starts:
 
     def _centres(self, rows: Tensor, scale: int, k: int, count: int, tries: int) -> Tensor:
         """Centres [count, K, F] of k-means of the features at one distance, each the best one of a few."""
-        key = scale, k, count, tries
+        key = len(rows), scale, k, count, tries
         if key not in self._known:
             recipe = self._recipe
             least, rounds = recipe.least * len(rows) / k, recipe.start_rounds
