@@ -379,16 +379,32 @@ def test_a_clustering_of_the_features_without_all_clusters_does_not_vote(monkeyp
     assert est.candidates_[3] == dict.fromkeys(CANDIDATE, 0.0)
 
 
-@pytest.mark.parametrize("signal", [None, 0.5])  # where clusters are not clear, another start ends elsewhere
-def test_a_number_that_was_chosen_gives_what_it_gives_when_asked_for(signal):
+# Where clusters are not clear, another start ends elsewhere.
+@pytest.mark.parametrize(("signal", "sample"), [(None, 20_000), (0.5, 20_000), (0.5, 60)])
+def test_a_number_that_was_chosen_gives_what_it_gives_when_asked_for(signal, sample):
     graph = PLANTED
     if signal is not None:
         signals = {"edge_signal": signal, "feature_signal": 0.3}
         graph = attributed_communities(150, 3, n_features=30, **signals, seed=0)
-    compared = sc.GraphClustering([2, 3], n_init=12, max_iter=5).fit(graph)
-    asked = sc.GraphClustering(compared.n_clusters_, n_init=12, max_iter=5).fit(graph)
+    options = {"n_init": 12, "max_iter": 5, "recipe": Recipe(start_sample=sample)}
+    compared = sc.GraphClustering([2, 3], **options).fit(graph)
+    asked = sc.GraphClustering(compared.n_clusters_, **options).fit(graph)
     np.testing.assert_array_equal(compared.soft_, asked.soft_)
     assert compared.replicas_ == asked.replicas_
+
+
+def test_numbers_are_compared_on_a_sample_and_networks_begin_from_all_nodes(monkeypatch):
+    seen = []
+    real = starts_module.kmeans_restarts
+
+    def counted(rows, k, *args, **options):
+        seen.append((k, len(rows)))
+        return real(rows, k, *args, **options)
+
+    monkeypatch.setattr(starts_module, "kmeans_restarts", counted)
+    est = sc.GraphClustering([2, 3], n_init=12, max_iter=5, recipe=Recipe(start_sample=60)).fit(PLANTED)
+    k, nodes = est.n_clusters_, PLANTED.num_nodes
+    assert nodes > 60 and {(2, 60), (3, 60), (k, nodes)} == set(seen)
 
 
 def test_networks_that_lost_clusters_do_not_vote(monkeypatch):
