@@ -386,7 +386,7 @@ def test_a_number_that_was_chosen_gives_what_it_gives_when_asked_for(signal, sam
     if signal is not None:
         signals = {"edge_signal": signal, "feature_signal": 0.3}
         graph = attributed_communities(150, 3, n_features=30, **signals, seed=0)
-    options = {"n_init": 12, "max_iter": 5, "recipe": Recipe(start_sample=sample)}
+    options = {"max_iter": 5, "recipe": Recipe(start_sample=sample)}  # as many k-means as are compared
     compared = sc.GraphClustering([2, 3], **options).fit(graph)
     asked = sc.GraphClustering(compared.n_clusters_, **options).fit(graph)
     np.testing.assert_array_equal(compared.soft_, asked.soft_)
@@ -402,7 +402,7 @@ def test_numbers_are_compared_on_a_sample_and_networks_begin_from_all_nodes(monk
         return real(rows, k, *args, **options)
 
     monkeypatch.setattr(starts_module, "kmeans_restarts", counted)
-    est = sc.GraphClustering([2, 3], n_init=12, max_iter=5, recipe=Recipe(start_sample=60)).fit(PLANTED)
+    est = sc.GraphClustering([2, 3], max_iter=5, recipe=Recipe(start_sample=60)).fit(PLANTED)
     k, nodes = est.n_clusters_, PLANTED.num_nodes
     assert nodes > 60 and {(2, 60), (3, 60), (k, nodes)} == set(seen)
 
