@@ -24,8 +24,9 @@ def _jit(**options):
     return lambda function: function if triton is None else triton.jit(function, **options)
 
 
-# One compilation for all sizes of a tile; strides of 1 are compiled in, so that loads follow them.
-_jit_strided = _jit(do_not_specialize=["rows", "K", "F"])
+# One compilation for all numbers of rows; strides of 1 and sizes that are multiples of 16 are compiled in, so that
+# several numbers are loaded at once.
+_jit_strided = _jit(do_not_specialize=["rows"])
 
 
 def _mend_interpreter():
