@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,16 @@ from softcut.ops._torch import is_exporting, is_wrapped, version
 from softcut.ops.batching import RecordedSegments, Segments, batch_to_ptr
 from softcut.ops.numerics import check_tensor, inverse_sqrt, sum_type
 from softcut.ops.operator import Operator, learned
-from softcut.ops.spmm import CSRPattern, RecordedPattern, constants, on_kernels, spmm, unwrapped
+from softcut.ops.spmm import (
+    CSRPattern,
+    Product,
+    RecordedPattern,
+    constants,
+    on_kernels,
+    row_products,
+    spmm,
+    unwrapped,
+)
 
 
 class SparseOperator(Operator):
@@ -217,6 +227,10 @@ class CSR(SparseOperator):
             return super().matmul(s)
         scale = self._in(sum_type(s) if on_kernels(self.pattern, s) else s.dtype, "scale")
         return spmm(self.pattern, self._in(s.dtype, "val"), s, scale)
+
+    def row_products(self, blocks: Sequence[slice], dtype: torch.dtype) -> list[Product]:
+        """For each block of rows of A, without its diagonal, what multiplies these by S [N, C], outside autograd."""
+        return row_products(self.pattern, self._in(dtype, "val"), blocks)
 
     def _own_degree(self) -> Tensor:
         """In the precision of the values, and in float64 for a binary matrix, which has none."""

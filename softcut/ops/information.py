@@ -13,6 +13,7 @@ backward is one subtraction and one product. log C is the price of a table of co
 from __future__ import annotations
 
 import copy
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -23,7 +24,7 @@ from torch import Tensor
 from softcut.errors import GraphError
 from softcut.ops._torch import signed
 from softcut.ops.numerics import above_zero, safe_ratio
-from softcut.ops.spmm import CSRPattern, sparse_product, spmm
+from softcut.ops.spmm import CSRPattern, Product, row_products, sparse_product, spmm
 
 # A multiplication in a sparse product costs about this many of a dense one (measured); an addition, where the
 # matrix holds ones, this many.
@@ -217,33 +218,32 @@ class Words:
 
     def table(self, s: Tensor) -> Tensor:
         """S'X: [K, F] for S [N, K], [R, K, F] for S [N, R, K]."""
-        self._check(s)
+        self._check(s.shape[0])
         if self._dense is not None:
             flat = s.permute(*range(1, s.dim()), 0).reshape(-1, s.shape[0])
             return (flat @ self._dense.to(s.dtype)).view(*s.shape[1:], -1)
         table = spmm(self._turned, self._values_as(s), s.reshape(s.shape[0], -1))
         return table.view(-1, *s.shape[1:]).movedim(0, -1)
 
-    def table_of(self, columns: Tensor, rows: Tensor) -> Tensor:
-        """S'X [C, F] outside autograd, of S cluster by cluster [C, N] and node by node [N, C]; one of them is read."""
-        self._check(rows)
+    def table_of(self, rows: Tensor) -> Tensor:
+        """S'X [C, F] of S [N, C], outside autograd."""
+        self._check(rows.shape[0])
         if self._dense is not None:
-            return columns @ self._dense.to(columns.dtype)
+            return rows.mT @ self._dense.to(rows.dtype)
         return sparse_product(self._turned, self._values_as(rows), rows).mT.contiguous()
 
-    def add_gradient(self, to_table: Tensor, to_columns: Tensor) -> None:
-        """Add dT X' [C, N], the gradient that dT [C, F], that of :meth:`table_of`, gives S, to `to_columns`."""
+    def row_products(self, blocks: Sequence[slice], dtype: torch.dtype) -> list[Product]:
+        """For each block of all nodes what multiplies its rows of X by a matrix [F, C], outside autograd."""
+        self._check(max((block.stop for block in blocks), default=0))
         if self._dense is not None:
-            to_columns.addmm_(to_table, self._dense.to(to_table.dtype).mT)
-            return
+            dense = self._dense.to(dtype)
+            return [dense[block].mm for block in blocks]
         pattern, order = self._turned.transpose
-        values = self._values_as(to_table)
-        values = None if values is None else values[order]
-        to_columns.add_(sparse_product(pattern, values, to_table.mT).mT)
+        return row_products(pattern, None if self._values is None else self._values[order].to(dtype), blocks)
 
-    def _check(self, s: Tensor) -> None:
-        if s.shape[0] != self.shape[0]:
-            raise GraphError(f"s must have a row for each of the {self.shape[0]} nodes, got {list(s.shape)}.")
+    def _check(self, rows: int) -> None:
+        if rows != self.shape[0]:
+            raise GraphError(f"s must have a row for each of the {self.shape[0]} nodes, got {rows} rows.")
 
     def _values_as(self, like: Tensor) -> Tensor | None:
         return None if self._values is None else self._values.to(like.dtype)

@@ -81,9 +81,10 @@ def inverse_sqrt(degree: Tensor) -> Tensor:
     return torch.where(positive, safe.rsqrt(), 0.0)
 
 
-def softmax_gradient(grad: Tensor, result: Tensor, dim: int = -1) -> Tensor:
-    """From the gradient of a softmax over an axis to that of its input."""
-    return softmax_backward(grad, result, dim, result.dtype)
+def softmax_gradient(grad: Tensor, result: Tensor, dim: int = -1, out: Tensor | None = None) -> Tensor:
+    """From the gradient of a softmax over an axis to that of its input, written into `out` where it is given."""
+    given = {} if out is None else {"grad_input": out}
+    return softmax_backward(grad, result, dim, result.dtype, **given)
 
 
 def relu_gradient(grad: Tensor, result: Tensor) -> Tensor:
@@ -91,9 +92,10 @@ def relu_gradient(grad: Tensor, result: Tensor) -> Tensor:
     return relu_backward(grad, result, 0)
 
 
-def elu_gradient(grad: Tensor, result: Tensor) -> Tensor:
-    """From the gradient of an ELU to that of its input."""
-    return elu_backward(grad, 1, 1, 1, True, result)
+def elu_gradient(grad: Tensor, result: Tensor, out: Tensor | None = None) -> Tensor:
+    """From the gradient of an ELU to that of its input, written into `out` (which may be `grad`) where it is given."""
+    given = {} if out is None else {"grad_input": out}
+    return elu_backward(grad, 1, 1, 1, True, result, **given)
 
 
 def add_multiples(to: Sequence[Tensor], tensors: Sequence[Tensor], factor: float) -> None:

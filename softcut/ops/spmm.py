@@ -10,9 +10,9 @@ embedding bag with long rows cut into pieces; both add in a fixed order, which t
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
-from functools import cache, cached_property
+from functools import cache, cached_property, partial
 
 import numpy as np
 import scipy.sparse as sp
@@ -25,6 +25,8 @@ from softcut.ops.kernels import takes
 from softcut.ops.kernels.plan import RowPlan, row_plan
 from softcut.ops.numerics import check_tensor, counts_to_ptr, index_type
 
+# What multiplies some rows of a matrix by a dense one.
+Product = Callable[[Tensor], Tensor]
 # A gradient with respect to edge values gathers at most this many numbers at a time.
 _GATHERED_AT_ONCE = 1 << 24
 # Entries of a row that one GPU thread sums.
@@ -216,6 +218,18 @@ def sparse_product(pattern: CSRPattern, val: Tensor | None, s: Tensor, scale: Te
     y = _torch_product(pattern, val, scale * s)
     # Scaled where it stands, except inside torch.compile and torch.func, which do not allow it.
     return scale * y if torch.compiler.is_compiling() or is_wrapped(y) else y.mul_(scale)
+
+
+def row_products(pattern: CSRPattern, val: Tensor | None, blocks: Sequence[slice]) -> list[Product]:
+    """For each block of rows of A what multiplies these by a dense matrix, outside autograd."""
+    products: list[Product] = []
+    for block in blocks:
+        begin, end = (int(pattern.rowptr[at]) for at in (block.start, block.stop))
+        rowptr = (pattern.rowptr[block.start : block.stop + 1] - begin).to(index_type(end - begin))
+        shape = (block.stop - block.start, pattern.shape[1])
+        part = CSRPattern(rowptr, pattern.col[begin:end], shape)
+        products.append(partial(sparse_product, part, None if val is None else val[begin:end]))
+    return products
 
 
 def _torch_product(pattern: CSRPattern, val: Tensor | None, s: Tensor) -> Tensor:

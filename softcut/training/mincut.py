@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,10 +14,10 @@ from torch import Tensor, nn
 from softcut.device import threads_for
 from softcut.errors import ParameterError
 from softcut.ops import CSR, ClusterTables, Operator, Words, get_objective
-from softcut.ops.evidence_step import evidence_step, takes_evidence_step
 from softcut.ops.information import edge_price
 from softcut.ops.numerics import mean_of_graphs
 from softcut.ops.objectives import edge_count, word_table
+from softcut.training.evidence_step import EvidenceStep, evidence_step_of
 from softcut.training.groups import groups_pay, train_in_groups
 from softcut.training.loop import Loop
 from softcut.training.net import DenseInput, FirstLayer, ReplicaNet, softmax_of
@@ -282,6 +282,9 @@ class ClusteringTask(Task):
             self.learn_from(torch.tensor(start_rows(start.shape[1]), device=start.device))
         self.scales = list(net.scales)
         self.parameters = dict(net.named_parameters())
+        self.written_out: EvidenceStep | None = None
+        if self.known and settings.temperature == 1:
+            self.written_out = evidence_step_of(net, inputs, self.op, self.known)
         # The solver inside the ratio-trace objective cannot be captured.
         self.capturable = settings.objective != "ratio_trace"
 
@@ -292,17 +295,22 @@ class ClusteringTask(Task):
         self.start, self.start_inputs = self.start[:, rows], DenseInput(self.inputs.z[:, rows])
 
     def step(self) -> dict[str, Tensor]:
-        logits, settings = self.logits(self.inputs), self.settings
-        if self.loss is None and settings.objective == "evidence" and takes_evidence_step(self.op, logits):
-            logits = logits if settings.temperature == 1 else logits / settings.temperature
-            cut, ortho = evidence_step(self.op, logits, sizes=self.sizes, **self.known)
+        if self.written_out is not None:
+            cut, ortho = self.written_out.losses(self.sizes)
             return {"cut": cut, "ortho": ortho}
-        s = softmax_of(logits, settings.temperature)
+        settings = self.settings
+        s = softmax_of(self.logits(self.inputs), settings.temperature)
         if self.loss is not None:
             cut, ortho = self.loss(self.op, s)
         else:
             cut, ortho = replica_losses(self.op, s, settings.objective, self.sizes, **self.known)
         return {"cut": cut, "ortho": ortho}
+
+    def backward(self, total: Tensor, weights: Mapping[str, float]) -> None:
+        if self.written_out is None:
+            super().backward(total, weights)
+        else:
+            self.written_out.set_gradients(weights)
 
     def logits(self, inputs: FirstLayer) -> Tensor:
         return self.net(inputs)
