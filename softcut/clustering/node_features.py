@@ -21,6 +21,7 @@ from softcut.ops import CSR, Operator
 from softcut.ops.numerics import inverse_sqrt
 
 _SAME_ROWS = 1e-4  # rows of unit length that differ by less are the same row
+_BLOCK_ROWS = 1 << 15  # rows of a large graph that are in float64 at a time
 
 
 def sample_rows(n: int, most: int) -> Tensor:
@@ -28,6 +29,11 @@ def sample_rows(n: int, most: int) -> Tensor:
     if n <= most:
         return torch.arange(n)
     return torch.randperm(n, generator=torch.Generator().manual_seed(0))[:most].sort().values
+
+
+def row_blocks(n: int) -> list[slice]:
+    """The rows 0 to n, some at a time."""
+    return [slice(i, min(i + _BLOCK_ROWS, n)) for i in range(0, n, _BLOCK_ROWS)]
 
 
 class Nodes:
@@ -66,7 +72,7 @@ def propagate(op: Operator, x: Tensor, hops: int) -> Tensor:
     scale = inverse_sqrt(op.degree.to(x.dtype) + 1).unsqueeze(-1)
     for _ in range(hops):
         inner = scale * x
-        x = scale * (op @ inner + inner)
+        x = (op @ inner).add_(inner).mul_(scale)
     return x
 
 
@@ -78,8 +84,11 @@ def apart_from_constant(op: Operator, x: Tensor, nodes: Nodes) -> tuple[Tensor, 
     """
     u = (op.degree.double() + 1).sqrt()
     u = u / nodes.total(u.square().sum()).sqrt()
-    c = nodes.total(u @ x.double())
-    return u, c, torch.addr(x.double(), u, c, alpha=-1).to(x.dtype)
+    blocks, rest = row_blocks(len(x)), torch.empty_like(x)
+    c = nodes.total(sum((u[block] @ x[block].double() for block in blocks), u.new_zeros(x.shape[1])))
+    for block in blocks:
+        rest[block] = torch.addr(x[block].double(), u[block], c, alpha=-1)
+    return u, c, rest
 
 
 def structural_features(graph: Graph, *, local: bool = False) -> np.ndarray:

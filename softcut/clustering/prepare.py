@@ -22,6 +22,7 @@ from softcut.clustering.node_features import (
     Nodes,
     apart_from_constant,
     propagate,
+    row_blocks,
     rows_that_sum_to_one,
     structural_features,
     unit_rows,
@@ -81,24 +82,28 @@ def scaled_distances(
 
     `op` is A in float64. Measures are `known` from another graph, or taken from a sample of `nodes`.
     """
-    distances = recipe.distances
+    distances, large = recipe.distances, nodes.count > recipe.large
+
+    def rows_of(far: Tensor, constant: Tensor) -> Tensor:
+        """Rows of P^h X in float64, of length 1 where there are many columns, from what was propagated."""
+        rows = torch.addr(far.double(), constant, share) if large else far
+        return unit_rows(rows) if x.shape[1] >= recipe.many_columns else rows
+
     # Many hops make all rows alike: what is left after centring needs float64. On a large graph the part
     # that stays the same is kept apart, and the rest is propagated in single precision.
-    same, far = None, x.double()
-    if nodes.count > recipe.large:
-        *same, far = apart_from_constant(op, x, nodes)
+    constant, share, far = apart_from_constant(op, x, nodes) if large else (x[:, :0], x[:0], x.double())
     z, measures = x.new_empty(len(distances), *x.shape), list(known or ())
     for h in range(max(distances) + 1):
         far = propagate(op, far, 1) if h else far
         if h not in distances:
             continue
-        rows = far if same is None else torch.addr(far.double(), *same)
-        rows = unit_rows(rows) if x.shape[1] >= recipe.many_columns else rows
         i = distances.index(h)
         if known is None:
-            measures.append(_measure(nodes.sample(rows, recipe.large), recipe.longest_row))
+            seen = (nodes.sample(each, recipe.large) for each in (far, constant))
+            measures.append(_measure(rows_of(*seen), recipe.longest_row))
         centre, limit, scale = measures[i]
-        z[i] = _clip(rows - centre, limit) * scale
+        for block in row_blocks(len(x)):
+            torch.mul(_clip(rows_of(far[block], constant[block]) - centre, limit), scale, out=z[i, block])
     return z, measures
 
 
