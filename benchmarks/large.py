@@ -38,19 +38,11 @@ PHASES = (
     ("features: projection", "softcut.clustering.feature_map", "FeatureMap", "project"),
     ("features: propagation", "softcut.clustering.prepare", "Encoder", "fit"),
     ("tables of the evidence", "softcut.clustering.fitting", "", "prepare"),
-    ("starts (k-means)", "softcut.clustering.networks", "", "_starts"),
+    ("starts (k-means)", "softcut.clustering.starts", "Starts", "__call__"),
     ("training", "softcut.clustering.networks", "", "train"),
     ("judging networks", "softcut.clustering.fitting", "", "train_networks"),
     ("consensus", "softcut.clustering.fitting", "", "merge"),
     ("refinement", "softcut.clustering.consensus", "", "refine"),
-    # Before GraphClustering, for --other.
-    ("feature graph", "softcut.clustering.prepare", "", "_feature_operator"),
-    ("tables of the evidence", "softcut.clustering.estimator", "", "prepare"),
-    ("starts (k-means)", "softcut.clustering.replicas", "", "_start"),
-    ("training", "softcut.clustering.replicas", "", "train"),
-    ("judging networks", "softcut.clustering.estimator", "", "train_replicas"),
-    ("consensus", "softcut.clustering.estimator", "", "merge"),
-    ("refinement", "softcut.clustering.estimator", "", "refine"),
 )
 
 

@@ -44,7 +44,7 @@ def large_fits(out: Path) -> str:
 
 def kernel_losses(out: Path) -> str:
     """The cut loss on a GPU beside a peer's formula."""
-    row = read_json(out, "gpu_losses")["loss | uniform 2000000 | K=16 | float32"]
+    row = read_json(out, "gpu_kernels")["loss | uniform 2000000 | K=16 | float32"]
     return (
         "On an H200 with 2 million nodes and K = 16 in float32, the cut loss with its gradient takes "
         f"{row['ms']:.2f} ms, and the formula of torch-geometric-pool {row['peer ms']:.0f} ms and "
