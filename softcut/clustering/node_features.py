@@ -18,10 +18,10 @@ from torch import Tensor
 from softcut.errors import GraphError
 from softcut.graph import Graph
 from softcut.ops import CSR, Operator
-from softcut.ops.numerics import inverse_sqrt
+from softcut.ops.numerics import inverse_sqrt, row_blocks
 
 _SAME_ROWS = 1e-4  # rows of unit length that differ by less are the same row
-_BLOCK_ROWS = 1 << 15  # rows of a large graph that are in float64 at a time
+BLOCK_ROWS = 1 << 15  # rows of a large graph that are in float64 at a time
 
 
 def sample_rows(n: int, most: int) -> Tensor:
@@ -29,11 +29,6 @@ def sample_rows(n: int, most: int) -> Tensor:
     if n <= most:
         return torch.arange(n)
     return torch.randperm(n, generator=torch.Generator().manual_seed(0))[:most].sort().values
-
-
-def row_blocks(n: int) -> list[slice]:
-    """The rows 0 to n, some at a time."""
-    return [slice(i, min(i + _BLOCK_ROWS, n)) for i in range(0, n, _BLOCK_ROWS)]
 
 
 class Nodes:
@@ -84,7 +79,7 @@ def apart_from_constant(op: Operator, x: Tensor, nodes: Nodes) -> tuple[Tensor, 
     """
     u = (op.degree.double() + 1).sqrt()
     u = u / nodes.total(u.square().sum()).sqrt()
-    blocks, rest = row_blocks(len(x)), torch.empty_like(x)
+    blocks, rest = row_blocks(len(x), BLOCK_ROWS), torch.empty_like(x)
     c = nodes.total(sum((u[block] @ x[block].double() for block in blocks), u.new_zeros(x.shape[1])))
     for block in blocks:
         rest[block] = torch.addr(x[block].double(), u[block], c, alpha=-1)

@@ -19,10 +19,10 @@ from torch import Tensor
 
 from softcut.clustering.feature_map import FeatureMap
 from softcut.clustering.node_features import (
+    BLOCK_ROWS,
     Nodes,
     apart_from_constant,
     propagate,
-    row_blocks,
     rows_that_sum_to_one,
     structural_features,
     unit_rows,
@@ -33,6 +33,7 @@ from softcut.graph import Graph
 from softcut.metrics import Judge
 from softcut.metrics.features import presence
 from softcut.ops import CSR, Operator, Words
+from softcut.ops.numerics import row_blocks
 from softcut.tables.kinds import WORD
 from softcut.training import ConvInput, DenseInput
 
@@ -102,7 +103,7 @@ def scaled_distances(
             seen = (nodes.sample(each, recipe.large) for each in (far, constant))
             measures.append(_measure(rows_of(*seen), recipe.longest_row))
         centre, limit, scale = measures[i]
-        for block in row_blocks(len(x)):
+        for block in row_blocks(len(x), BLOCK_ROWS):
             torch.mul(_clip(rows_of(far[block], constant[block]) - centre, limit), scale, out=z[i, block])
     return z, measures
 

@@ -27,6 +27,15 @@ def index_type(size: int) -> torch.dtype:
     return torch.int32 if size < _INT32_END else torch.int64
 
 
+def row_blocks(n: int, length: int) -> list[slice]:
+    """The rows 0 to n, at most `length` at a time.
+
+    >>> row_blocks(5, 3)
+    [slice(0, 3, None), slice(3, 5, None)]
+    """
+    return [slice(i, min(i + length, n)) for i in range(0, n, length)]
+
+
 def full_precision(s: Tensor) -> Tensor:
     """`s` in float32 at least: the precision in which losses are accumulated."""
     return s.to(sum_type(s))

@@ -20,20 +20,13 @@ from torch import Tensor, nn
 from softcut.ops import CSR, Operator, Words
 from softcut.ops.evidence_slopes import Counted, Slopes, evidence_slopes
 from softcut.ops.kernels import on_cpu
-from softcut.ops.numerics import elu_gradient, softmax_gradient
+from softcut.ops.numerics import elu_gradient, row_blocks, softmax_gradient
 from softcut.training.net import DenseInput, FirstLayer, ReplicaNet
 
 # Numbers of a block in its widest layer, of all replicas: 2 MiB. Twice or half as many were as fast; a block is split
 # between threads, too.
 _NUMBERS = 1 << 19
 _LEAST_NODES = 256
-
-
-def takes_evidence_step(net: ReplicaNet, inputs: FirstLayer, op: Operator) -> bool:
-    """Whether :class:`EvidenceStep` holds: two layers with the ELU, and one symmetric, constant graph as it is."""
-    layers = type(inputs) is DenseInput and net.hidden > 0 and net.act is nn.functional.elu_
-    one = isinstance(op, CSR) and op.num_graphs == 1 and op.scale is None
-    return layers and one and op.symmetric and not op.requires_grad and on_cpu(net.bias)
 
 
 class EvidenceStep:
@@ -56,14 +49,13 @@ class EvidenceStep:
         self,
         net: ReplicaNet,
         inputs: DenseInput,
-        op: Operator,
+        op: CSR,
         *,
         num_edges: Tensor | float,
         edges_price: Tensor,
         words: Words | None = None,
         words_price: Tensor | None = None,
     ) -> None:
-        assert isinstance(op, CSR)
         self.net, self.inputs, self.nodes = net, inputs, op.num_rows
         self.words, self.words_price = words, words_price
         empty = net.bias.detach().new_empty
@@ -71,7 +63,7 @@ class EvidenceStep:
         self.edges_price = edges_price
         replicas, widest = net.replicas, net.replicas * max(net.hidden, net.k)
         length = min(max(_LEAST_NODES, _NUMBERS // widest), max(1, self.nodes))
-        self.blocks = [slice(i, min(i + length, self.nodes)) for i in range(0, self.nodes, length)]
+        self.blocks = row_blocks(self.nodes, length)
         self.neighbours = op.row_products(self.blocks, net.bias.dtype)
         self.words_of = [] if words is None else words.row_products(self.blocks, net.bias.dtype)
         # Of all nodes: the hidden layer and S block by block, S and Y node by node. Replicas that stay use a part.
@@ -175,8 +167,14 @@ class EvidenceStep:
 def evidence_step_of(
     net: ReplicaNet, inputs: FirstLayer, op: Operator, known: Mapping[str, Any]
 ) -> EvidenceStep | None:
-    """The step of a net, or None where it does not hold; `known` are the arguments of :class:`EvidenceStep`."""
-    if not takes_evidence_step(net, inputs, op):
+    """The step of a net with `known` numbers; None where what is written out does not hold.
+
+    It takes two layers with the ELU on a CPU, and one symmetric, constant graph as it is.
+    """
+    if type(inputs) is not DenseInput or net.hidden == 0 or net.act is not nn.functional.elu_:
         return None
-    assert isinstance(inputs, DenseInput)
+    if not isinstance(op, CSR) or op.num_graphs > 1 or op.scale is not None:
+        return None
+    if not op.symmetric or op.requires_grad or not on_cpu(net.bias):
+        return None
     return EvidenceStep(net, inputs, op, **known)
