@@ -293,7 +293,7 @@ def optimise(
             for i in range(len(top)):
                 top[i] = fine[top[i]]
             lr = np.arange(count).astype(np.int32)
-            here, used = numbered(above, lr)
+            here, _ = numbered(above, lr)
             moved += move(lp, li, lw, ld, ls, lr, here, scale, most)
         for i in range(len(labels)):
             labels[i] = here[top[i]]

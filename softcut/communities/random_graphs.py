@@ -20,7 +20,8 @@ def rewired(network: Network, seed: int, kinds: np.ndarray | None = None) -> Net
 
     Two edges exchange their ends, again and again, wherever that gives no loop and no edge twice; weights are dealt
     out anew and loops stay. With `kinds` [N], a whole number for each node such as users and movies, edges exchange
-    ends, and weights, only with those between the same two kinds. The graph does not depend on the numbers of nodes.
+    ends, and weights, only with those between the same two kinds. The graph has no more components with edges than
+    `network` where that is possible: a tree is compared with trees. It does not depend on the numbers of nodes.
 
     >>> import scipy.sparse as sp
     >>> ring = Network(sp.csr_array(np.roll(np.eye(6), 1, 0) + np.roll(np.eye(6), -1, 0)))
@@ -40,7 +41,10 @@ def rewired(network: Network, seed: int, kinds: np.ndarray | None = None) -> Net
     else:
         first, second, weight, bounds, flips = _by_kinds(first, second, weight, np.asarray(kinds)[order])
     passes = _PASSES if len(first) <= _FAST else 2
+    pieces = connected(first, second, network.nodes)[1]
     state = exchange(first, second, bounds, flips, network.nodes, np.uint64(seed), passes)
+    if len(flips) == 1:
+        state = reconnect(first, second, network.nodes, pieces, flips[0], np.uint64(state))
     if (weight != weight[0]).any():
         deal(weight, bounds, np.uint64(state))
     first, second = order[first], order[second]
@@ -201,3 +205,76 @@ def entries(indptr: Any, first: Any, second: Any, weight: Any) -> Any:
             worth[at[j]] = value[e]
             at[j] += 1
     return indices, worth
+
+
+@compiled
+def connected(first: Any, second: Any, n: int) -> Any:
+    """A node that stands for the component of each node, the number of components with edges, and the edges that
+    close a circle."""
+    above, closes = np.arange(n), np.zeros(len(first), np.bool_)
+    joined, busy = 0, np.zeros(n, np.bool_)
+    for e in range(len(first)):
+        a, b = first[e], second[e]
+        busy[a] = busy[b] = True
+        while above[a] != a:
+            above[a] = above[above[a]]
+            a = above[a]
+        while above[b] != b:
+            above[b] = above[above[b]]
+            b = above[b]
+        if a == b:
+            closes[e] = True
+        else:
+            above[max(a, b)] = min(a, b)
+            joined += 1
+    for i in range(n):
+        above[i] = above[above[i]]  # the smallest of a component is its own, and parents come before children
+    return above, busy.sum() - joined, closes
+
+
+@compiled
+def reconnect(first: Any, second: Any, n: int, pieces: int, flip: bool, state: Any) -> Any:
+    """Exchange ends until no more than `pieces` components with edges are left, if edges close enough circles.
+
+    An edge that closes a circle and any edge of another component become two edges between them.
+    """
+    root, count, closes = connected(first, second, n)
+    if count <= pieces:
+        return state
+    m = len(first)
+    spare, size = np.zeros(n, np.int64), np.zeros(n + 1, np.int64)
+    for e in range(m):
+        spare[root[first[e]]] += closes[e]
+        size[root[first[e]] + 1] += 1
+    for i in range(n):
+        size[i + 1] += size[i]
+    place, member = size[:-1].copy(), np.empty(m, np.int64)
+    for e in range(m):
+        r = root[first[e]]
+        member[place[r]] = e
+        place[r] += 1
+    pool, filled = np.empty(m, np.int64), 0
+    begun = False
+    for r in np.argsort(-spare, kind="mergesort"):  # those with most edges to spare first
+        own = size[r + 1] - size[r]
+        if own == 0 or count <= pieces:
+            continue
+        if begun:
+            if filled == 0:
+                break
+            state = state + np.uint64(0x9E3779B97F4A7C15)
+            draw = mixed(state)
+            at = np.int64(draw % np.uint64(filled))
+            e, f = pool[at], member[size[r] + np.int64((draw >> np.uint64(32)) % np.uint64(own))]
+            filled -= 1
+            pool[at] = pool[filled]
+            if flip and draw >> np.uint64(63):
+                first[f], second[f] = second[f], first[f]
+            second[e], second[f] = second[f], second[e]
+            count -= 1
+        begun = True
+        for i in range(size[r], size[r + 1]):
+            if closes[member[i]]:
+                pool[filled] = member[i]
+                filled += 1
+    return state
