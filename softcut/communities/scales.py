@@ -16,17 +16,19 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from softcut.communities.engine import adjusted_rand, apart, coarser, communities, finer, quality
-from softcut.communities.levels import Scales
+from softcut.communities.tree import Scales
 from softcut.communities.network import Network
 
 RandomGraph = Callable[[int], Network]  # the random graph of a seed
 
 RESOLUTIONS = tuple(np.round(np.geomspace(0.125, 8, 13), 4).tolist())  # steps of the square root of 2
-ASKED = (0.3536, 0.7071, 1.0, 1.4142, 2.8284)  # of these, for the verdict
-_MANY = 2_000_000  # edges from which on fewer runs are made
+ASKED = (0.5, 0.7071, 1.0, 1.4142, 2.8284)  # of these, for the verdict
+_SEVERAL, _MANY = 20_000, 2_000_000  # edges from which on fewer runs are made, and fewer still
 _FEWEST, _MOST = 4, 20  # random graphs of the verdict
-_LEVELS = 5
-_LEAST_SCORE = 0.1  # of a further level, as a share of the highest score
+_BESIDE = 2  # levels on either side of the chosen one
+_LEAST_WORTH = (
+    0.005  # of a further level: its score, as a share of the highest, times its distance from the others
+)
 _ALIKE = 0.95  # adjusted Rand index from which on two levels are one
 _SPREAD = 0.002  # least standard deviation: few random graphs may be alike by chance
 
@@ -76,15 +78,19 @@ class Search:
         return self._random[key]
 
     @property
-    def _large(self) -> bool:
-        return self.network.edges > _MANY
+    def _plan(self) -> tuple[tuple[float, ...], int, int, tuple[float, ...]]:
+        """Resolutions, seeds, random graphs at all of them, and the resolutions of the verdict."""
+        if self.network.edges <= _SEVERAL:
+            return RESOLUTIONS, 4, 3, ASKED
+        if self.network.edges <= _MANY:
+            return RESOLUTIONS, 3, 1, ASKED[::2]
+        return RESOLUTIONS[::2], 2, 1, (0.5, 1.0, 2.0)
 
     # ------------------------------------------------------------------------------------------- scales
 
     def scales(self) -> Scales:
         """All resolutions; an interrupt (Ctrl-C) ends the search with those that were found."""
-        seeds, graphs = (2, 1) if self._large else (3 if self.network.edges > _MANY // 20 else 4, 3)
-        grid = RESOLUTIONS[::2] if self._large else RESOLUTIONS
+        grid, seeds, graphs, _ = self._plan
         order = sorted(grid, key=lambda g: abs(np.log(g)))
         try:
             for g in order:
@@ -134,7 +140,7 @@ class Search:
         The statistic is the highest surplus over a few resolutions, T = max_g (Q(g) - mean Q_random(g)); that of a
         random graph is taken over the mean of the other random graphs.
         """
-        asked = ASKED[1::2] if self._large else ASKED
+        asked = self._plan[3]
         own = np.array([np.mean([self.run(g, s)[1] for s in range(2)]) for g in asked])
         rows: list[list[float]] = []
         deviations = surplus = 0.0
@@ -150,7 +156,7 @@ class Search:
             sure = deviations / (
                 3 if len(rows) < _MOST // 2 else 1.5
             )  # few random graphs say little about their spread
-            if sure >= enough or (self._large and deviations >= enough):
+            if sure >= enough:
                 break
         return Compared(deviations, surplus, len(rows))
 
@@ -159,8 +165,8 @@ class Search:
     def levels(self, scales: Scales, smallest: int = 1) -> tuple[np.ndarray, int, list[float]]:
         """Nested labels [L, N], coarse to fine, which of them is the chosen level, and the resolution of each.
 
-        Beside the chosen scale up to four more: one after another that with the highest score times its distance
-        (1 - adjusted Rand index) from those taken. Coarser levels join communities of the chosen one, finer levels
+        Beside the chosen scale at most two coarser and two finer ones: one after another that with the highest score
+        times its distance (1 - adjusted Rand index) from those taken. Coarser levels join communities of the chosen one, finer levels
         divide them.
         """
         chosen = scales.chosen
@@ -184,18 +190,21 @@ class Search:
         return np.stack([labels for _, labels in found]), at, [g for g, _ in found]
 
     def _picked(self, scales: Scales) -> list[int]:
+        """Rows of the scales that become levels: two at most on either side of the chosen one."""
         score, taken = scales.score, [scales.chosen]
         labels = [self.best(float(g)) for g in scales.resolution]
-        nearest = np.zeros(len(labels))
-        while len(taken) < _LEVELS:
-            last = labels[taken[-1]]
-            nearest = np.maximum(nearest, [adjusted_rand(last, each) for each in labels])
-            worth = score * (1 - nearest)
+        nearest = np.array([adjusted_rand(labels[scales.chosen], each) for each in labels])
+        room = {True: _BESIDE, False: _BESIDE}  # coarser, finer
+        while True:
+            open_ = np.array([room[i < scales.chosen] > 0 for i in range(len(labels))])
+            worth = score * (1 - nearest) * open_
             worth[taken] = 0
-            if worth.max() <= _LEAST_SCORE * (1 - _ALIKE) * score.max():
-                break
-            taken.append(int(worth.argmax()))
-        return sorted(taken)
+            if worth.max() <= _LEAST_WORTH * score.max():
+                return sorted(taken)
+            i = int(worth.argmax())
+            room[i < scales.chosen] -= 1
+            taken.append(i)
+            nearest = np.maximum(nearest, [adjusted_rand(labels[i], each) for each in labels])
 
 
 def communities_of_size(
