@@ -42,6 +42,7 @@ class BaseGraph:
     schema: TableSchema | None = None
     weighted: bool = field(init=False)
     node_kinds: list[str] | None = field(init=False, default=None)
+    neighbors: int | None = field(init=False, default=None)
 
     def __post_init__(self) -> None:
         adjacency = canonical_csr(self.adjacency, "adjacency")
@@ -198,7 +199,8 @@ class BaseGraph:
         The arguments are those of :class:`Graph`.
         """
         features, titles, said, schema = _features(x, self.num_nodes, self.node_names, feature_names, schema)
-        graph = self._replace(x=features, feature_names=titles, notes=[*self.notes, *said], schema=schema)
+        said = [*self.notes, *said]
+        graph = self._replace(x=features, feature_names=titles, notes=said, schema=schema, neighbors=None)
         vars(graph).pop("kinds", None)  # those of the features before
         return graph
 
@@ -355,6 +357,7 @@ class BaseGraph:
             schema=items[0].schema if all(item.schema == items[0].schema for item in items) else None,
             weighted=any(item.weighted for item in items),
             node_kinds=[k for part in kinds for k in part] if len(kinds) == len(items) else None,
+            neighbors=items[0].neighbors if len({item.neighbors for item in items}) == 1 else None,
         )
         return batch
 

@@ -69,8 +69,7 @@ class Graph(GraphSources):
     feature_names
         One name per feature column; taken from the titles when ``x`` is a data frame.
     notes
-        What was understood when the graph was made: columns used and ignored, how rows were joined, what was
-        merged and dropped. Each is a text with a ``code`` and ``values`` (:class:`softcut.errors.Note`).
+        What was understood when it was made: texts with a ``code`` and ``values`` (:class:`softcut.errors.Note`).
     schema
         What the columns of the table were that ``x`` was made of (:class:`softcut.tables.schema.TableSchema`); set
         where ``x`` is a data frame or a file.
@@ -81,6 +80,8 @@ class Graph(GraphSources):
         False when every stored weight is 1.
     node_kinds : list of str or None
         The kind of each node, where there are several, such as "user" and "movie"; see :meth:`with_node_kinds`.
+    neighbors : int or None
+        How many nearest rows of ``x`` each node was connected with (:meth:`from_features`); None for other graphs.
     """
 
     @classmethod

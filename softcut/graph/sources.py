@@ -47,7 +47,8 @@ class GraphSources(BaseGraph):
         Graph(4 nodes, 2 edges, 1 feature)
 
         Columns are brought to one scale first: numbers are standardised, robustly, a category counts as one column,
-        rows of words are compared by their angle. Edges have no weights.
+        rows of words are compared by their angle. Edges have no weights. The graph remembers how many nearest rows its
+        edges were made from (``graph.neighbors``).
 
         Parameters
         ----------
@@ -80,7 +81,8 @@ class GraphSources(BaseGraph):
         count = check_neighbors(n_neighbors, rows)
         adjacency = neighbour_graph(x, count, None if schema is None else schema.kinds)
         said.append(Note("neighbours", f"edges to the {plural(count, 'nearest row')}", neighbors=count))
-        return cls._build(adjacency, x, y, node_names, None, name, feature_names, said, schema)
+        graph = cls._build(adjacency, x, y, node_names, None, name, feature_names, said, schema)
+        return graph._replace(neighbors=count)
 
     @classmethod
     def from_anndata(

@@ -1,5 +1,7 @@
 """Graphs of features alone, of AnnData and of DGL."""
 
+import copy
+import pickle
 import sys
 import warnings
 from pathlib import Path
@@ -56,6 +58,26 @@ def test_neighbours_are_those_of_scaled_columns() -> None:
     np.testing.assert_array_equal(
         Graph.from_features(times).adjacency.toarray(), Graph.from_features(words).adjacency.toarray()
     )
+
+
+def test_a_graph_knows_that_its_edges_are_those_of_its_features() -> None:
+    x = np.random.default_rng(0).normal(size=(30, 2))
+    g = quiet(Graph.from_features, x, n_neighbors=4)
+    assert g.neighbors == 4
+    assert Graph.from_features(x[:3], n_neighbors=9).neighbors == 2  # there are no more
+    copies = [
+        g.with_notes("a note"),
+        g.in_mean_weights(),
+        g.with_node_kinds(["a"] * 30),
+        g.subgraph(range(20)),
+    ]
+    copies += [pickle.loads(pickle.dumps(g)), copy.copy(g), Graph.from_any(g), g[np.arange(30) < 9]]
+    assert {each.neighbors for each in copies} == {4}
+    assert Graph.batch([g, g]).neighbors == 4 and Graph.batch([g, g]).split()[1].neighbors == 4
+    assert Graph.batch([g, Graph.from_features(x, 5)]).neighbors is None
+    assert g.with_features(x + 1).neighbors is None and g.with_features(None).neighbors is None
+    assert Graph.from_scipy(g.adjacency, x=x).neighbors is None
+    assert Graph.from_edges([[0], [1]]).neighbors is None
 
 
 @pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame])
