@@ -11,6 +11,7 @@ every graph and every purpose, so there are levels, too: the best number of ever
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
@@ -91,7 +92,7 @@ def beside(number: int, known: Iterable[int], numbers: Sequence[int]) -> list[in
     known = sorted(known)
     at = known.index(number)
     found = []
-    for low, high in zip(known[max(0, at - 1) : at + 1], known[at : at + 2], strict=False):
+    for low, high in itertools.pairwise(known[max(0, at - 1) : at + 2]):
         between = [k for k in numbers if low < k < high]
         found += between[(len(between) - 1) // 2 :][:1]
     return found
