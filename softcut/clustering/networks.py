@@ -287,8 +287,13 @@ def mean_agreement(ari: Tensor) -> float:
 
 
 def evidence_weights(evidence: Evidence, width: float) -> Tensor:
-    """Weights [R] that sum to one: in proportion to exp(-((e_max - e) / width)^2), with e the evidence of a network."""
+    """Weights [R] that sum to one: in proportion to exp(-((e_max - e) / (width e_max))^2), e the evidence of a network.
+
+    All are equal where none explains more than it costs.
+    """
     value = evidence.value.double()
-    weight = torch.exp(-((value.max() - value) / width).square())
+    most = value.max()
+    behind = torch.where(most > 0, (most - value) / (width * most), 0.0)
+    weight = torch.exp(-behind.square())
     weight = torch.where(weight < _NO_WEIGHT, 0.0, weight)
     return (weight / weight.sum()).float()

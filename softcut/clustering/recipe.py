@@ -21,10 +21,10 @@ _WORDS = {
     "batch_parts": ("random", "metis"),
 }
 _MAY_BE_ZERO = ("hidden", "steps", "start_iterations", "distances")  # other whole numbers are at least 1
-_POSITIVE = ("longest_row", "learning_rate", "temperature", "width")  # other numbers may be 0
+_POSITIVE = ("longest_row", "learning_rate", "temperature", "width", "spacing")  # other numbers may be 0
 _SHARES = ("edge_starts", "restart")  # at most 1
 # How numbers of clusters are compared.
-_SEVERAL = ("auto", "looks", "vote_width", "trial_networks", "supported")
+_SEVERAL = ("auto", "few_numbers", "spacing", "looks", "trial_networks", "supported", "levels")
 
 
 def _check(recipe: Any) -> None:
@@ -82,7 +82,7 @@ class Recipe:
     Change a field for an ablation or a benchmark, ``GraphClustering(7, recipe=Recipe(refine=False))``. Results are
     recorded with :attr:`digest`, so that a run with another constant never counts as one of these.
 
-    >>> Recipe().networks, Recipe(width=0.1).digest == Recipe().digest
+    >>> Recipe().networks, Recipe(width=0.2).digest == Recipe().digest
     (24, False)
     """
 
@@ -126,7 +126,9 @@ class Recipe:
     select: str = (
         "consensus"  # "best": the network with most evidence, or, of the paper's, with the lowest loss
     )
-    width: float = 0.2  # a network with this much less evidence than the best one has 1/e of its weight
+    # Behind the highest evidence by this share of it a network, or a k-means that compares numbers of clusters, has
+    # 1/e of the weight of the best.
+    width: float = 0.1
     fusion: float = 1.0  # weight of the propagated features beside the networks
     consensus_columns: int = 64  # leading directions that its k-means sees
     consensus_restarts: int = 20
@@ -140,12 +142,17 @@ class Recipe:
     # ---- clusters of the edges (edges.py)
     edges: EdgeRecipe = EdgeRecipe()
 
-    # ---- choose the number of clusters, and say what was found (fitting.py, estimator.py)
-    auto: tuple[int, ...] = tuple(range(2, 13))  # the numbers that n_clusters="auto" compares
+    # ---- choose the number of clusters, and say what was found (numbers.py, estimator.py)
+    auto: tuple[int, ...] = tuple(range(2, 51))  # the numbers that n_clusters="auto" chooses among
+    few_numbers: int = (
+        12  # so many are all compared; of more, numbers that rise by `spacing` and those around the best
+    )
+    spacing: float = 1.2
     looks: int = 18  # k-means that are compared for each number: three for each distance
-    vote_width: float = 0.05  # `width` among these, as a share of the highest evidence, where that is more
-    trial_networks: int = 12  # in their place for the paper's network, and before the answer is one cluster
+    # Networks in their place for the paper's model and before the answer is one cluster, and those of further levels.
+    trial_networks: int = 12
     supported: float = 0.5  # a peak of the curve with this share of the highest score is worth a note
+    levels: int = 5  # numbers of clusters, coarse to fine, at most
     clear: float = 1.5  # from this structure on the verdict is "clear"; docs/images/structure.png shows why
     low_agreement: float = 0.1  # below this mean adjusted Rand index between networks a fit warns
 
@@ -222,6 +229,7 @@ PAPER = Recipe(
     start="random",
     ortho_weight=1.0,
     select="best",
+    width=0.2,  # read only where several numbers are compared: one network is chosen, not a consensus
     fusion=0.0,
     refine=False,
 )

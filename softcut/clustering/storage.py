@@ -23,9 +23,9 @@ from torch import Tensor
 from softcut.clustering.arguments import LIMITS
 from softcut.clustering.consensus import Consensus, Refiner
 from softcut.clustering.feature_map import FeatureMap
-from softcut.clustering.fitting import CANDIDATE
 from softcut.clustering.model import LearnedModel, PlacedModel, labels_of
 from softcut.clustering.networks import Replica
+from softcut.clustering.numbers import CANDIDATE
 from softcut.clustering.prepare import Encoder
 from softcut.clustering.recipe import EdgeRecipe, Recipe
 from softcut.device import choose_device
@@ -249,7 +249,13 @@ def _learned(tensors: Mapping[str, Tensor], meta: Mapping[str, Any], recipe: Rec
 
 
 def _recipe(given: Mapping[str, Any]) -> Recipe:
-    """The recipe of the fit; it checks its own fields."""
+    """The recipe of the fit; it checks its own fields. With other fields it is of another version."""
+    other = sorted(set(given) ^ {each.name for each in fields(Recipe)})
+    if other:
+        named = " ".join(", ".join(other)[:200].split())
+        raise ModelFileError(
+            f"the model was saved by another version, whose recipe differs in {named}; fit it again."
+        )
     values: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in given.items()}
     recipe = Recipe(**{**values, "edges": EdgeRecipe(**given["edges"])})
     _check(recipe.steps <= _MOST_STEPS, "recipe.steps")
