@@ -1,0 +1,329 @@
+"""A given number of clusters from the edges: against plain formulas, brute force and scipy's components."""
+
+import itertools
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from softcut.communities import evidence_merges as merges
+from softcut.communities import evidence_moves as moves
+from softcut.communities.fixed_number import EdgeConstants, FixedNumber
+from softcut.communities.network import Network
+from softcut.errors import ParameterError
+from softcut.ops.information import mutual_information
+
+
+def matrix(rows, cols, weight=None, n=None):
+    weight = np.ones(len(rows)) if weight is None else weight
+    one_way = sp.coo_array((weight, (rows, cols)), shape=(n, n)).tocsr()
+    both = sp.csr_array(one_way + one_way.T)
+    both.sort_indices()
+    return both
+
+
+def planted(blocks, size, inside, between, seed=0):
+    """A graph of blocks, and its labels."""
+    random = np.random.default_rng(seed)
+    labels = np.repeat(np.arange(blocks), size)
+    chance = np.where(labels[:, None] == labels, inside, between)
+    upper = np.triu(random.random(chance.shape) < chance, 1)
+    return matrix(*np.nonzero(upper), n=len(labels)), labels
+
+
+def random_graph(n, edges, seed, weighted=False, loops=False):
+    random = np.random.default_rng(seed)
+    upper = sp.random_array((n, n), density=min(1, 2 * edges / n**2), rng=random)
+    upper = sp.csr_array(sp.triu(upper, 0 if loops else 1))
+    upper.data = random.integers(1, 9, upper.nnz).astype(float) if weighted else np.ones(upper.nnz)
+    both = sp.csr_array(upper + upper.T)
+    both.sort_indices()
+    return both
+
+
+def table_of(adjacency, labels, k):
+    indicator = np.eye(k)[labels]
+    return indicator.T @ (adjacency @ indicator)
+
+
+def told(table):
+    return float(mutual_information(torch.from_numpy(np.asarray(table, dtype=np.float64))))
+
+
+def pieces(adjacency, labels):
+    """Connected pieces of all clusters together."""
+    entries = adjacency.tocoo()
+    kept = labels[entries.row] == labels[entries.col]
+    inside = sp.coo_array((entries.data[kept], (entries.row[kept], entries.col[kept])), adjacency.shape)
+    return sp.csgraph.connected_components(inside, directed=False)[0]
+
+
+def level_of(network):
+    return *network.level, np.arange(network.nodes, dtype=np.int32)
+
+
+# ------------------------------------------------------------------------------------------------ kernels
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_tables_and_information_are_those_of_the_plain_formula(weighted):
+    adjacency = random_graph(40, 150, 1, weighted, loops=True)
+    labels = np.random.default_rng(0).integers(0, 5, 40).astype(np.int32)
+    indptr, indices, weight, own, _, _ = Network(adjacency).level
+    table = moves.pair_table(indptr, indices, weight, own, labels, 5)
+    plain = table_of(adjacency, labels, 5)
+    np.testing.assert_allclose(table / table.sum(), plain / plain.sum(), rtol=1e-12)
+    assert moves.information(table) == pytest.approx(told(plain), rel=1e-10)
+
+
+def test_the_exact_rise_of_a_move_is_the_difference_of_the_plain_formula():
+    adjacency = random_graph(30, 90, 2, weighted=True, loops=True)
+    labels = np.random.default_rng(1).integers(0, 4, 30).astype(np.int32)
+    whole = adjacency.sum()
+    own = adjacency.diagonal()
+    table = np.asarray(table_of(adjacency, labels, 4))
+    for i, b in itertools.product(range(30), range(4)):
+        if b == labels[i]:
+            continue
+        row = adjacency[[i]].toarray()[0]
+        row[i] = 0
+        near = np.bincount(labels, row, minlength=4)
+        touched = np.flatnonzero(near).astype(np.int32)
+        changed = labels.copy()
+        changed[i] = b
+        rise = moves.exact_rise(
+            table, table.sum(1), near, touched, len(touched), own[i], row.sum() + own[i], int(labels[i]), b
+        )
+        expected = told(table_of(adjacency, changed, 4)) - told(table)
+        assert rise / whole == pytest.approx(expected, abs=1e-12)
+
+
+@pytest.mark.parametrize("every", [False, True])
+@pytest.mark.parametrize("seed", range(3))
+def test_moves_never_lower_the_evidence(every, seed):
+    adjacency = random_graph(80, 240, seed, weighted=seed == 2)
+    network = Network(adjacency)
+    start = np.random.default_rng(seed).integers(0, 6, 80).astype(np.int32)
+    indptr, indices, weight, own, degree, _, rank = level_of(network)
+    first = moves.move_together(
+        indptr, indices, weight, own, degree, rank, start, 6, every, 30, 1e-5, 3, 1e-3, 0
+    )
+    second = first.copy()
+    moves.move_singly(*level_of(network), second, 6, every, False, 1, 80, 5, 1e-3)
+    values = [told(table_of(adjacency, labels, 6)) for labels in (start, first, second)]
+    assert values == sorted(values)
+    assert values[0] < values[2]
+
+
+def brute_steps(table, nodes, part, adjacent, largest):
+    """Unions one after another, each found by trying all of them."""
+    t, alive, steps = np.array(table, dtype=float), list(range(len(table))), []
+    nodes, part = list(nodes), list(part)
+
+    def after(a, b):
+        kept = [c for c in alive if c != b]
+        merge = np.eye(len(t))
+        merge[b] = 0
+        merge[b, a] = 1
+        return (merge.T @ t @ merge)[np.ix_(kept, kept)]
+
+    while len(alive) > 1:
+
+        def worth(pair):
+            a, b = pair
+            unwanted = (
+                nodes[a] + nodes[b] > largest,
+                nodes[a] + nodes[b] if nodes[a] + nodes[b] > largest else 0,
+                part[a] != part[b],
+                adjacent and t[a, b] == 0,
+            )
+            return tuple(-int(each) for each in unwanted), round(told(after(a, b)), 12)
+
+        a, b = max(itertools.combinations(alive, 2), key=worth)
+        steps.append((a, b))
+        t[a] += t[b]
+        t[:, a] += t[:, b]
+        t[b] = t[:, b] = 0
+        nodes[a] += nodes[b]
+        alive.remove(b)
+    return np.array(steps)
+
+
+@pytest.mark.parametrize(
+    ("adjacent", "largest", "parts"), [(False, 99, 1), (True, 99, 1), (True, 99, 3), (False, 5, 1)]
+)
+@pytest.mark.parametrize("seed", range(3))
+def test_merges_are_those_of_brute_force(seed, adjacent, largest, parts):
+    random = np.random.default_rng(seed)
+    table = random.random((9, 9)) * (random.random((9, 9)) < 0.5)
+    table = table + table.T + np.diag(random.random(9))
+    nodes, part = random.integers(1, 4, 9), random.integers(0, parts, 9).astype(np.int32)
+    found = merges.merge_steps(table, nodes, part, adjacent, largest)
+    assert found.tolist() == brute_steps(table, nodes, part, adjacent, largest).tolist()
+
+
+def test_a_cut_has_as_many_clusters_as_asked_for():
+    table = np.ones((7, 7)) + np.eye(7)
+    steps = merges.merge_steps(table, np.ones(7, np.int64), np.zeros(7, np.int32), False, 7)
+    assert [merges.cut(steps, k).max() + 1 for k in range(1, 8)] == list(range(1, 8))
+
+
+# ------------------------------------------------------------------------------------------------ clusterings
+
+
+def test_planted_communities_are_found():
+    adjacency, labels = planted(5, 40, 0.4, 0.02)
+    model = FixedNumber(Network(adjacency), [4, 5])
+    found = model.settled(5)
+    assert found.shape == (200, 3)
+    assert len(np.unique(found[:, 0] * 5 + labels)) == 5
+    assert model.outcome(5) == (0, True, True)
+    assert len(np.unique(model.begun(4)[:, 0])) == 4
+
+
+def test_the_best_clustering_comes_first_and_quick_makes_one():
+    adjacency, _ = planted(4, 30, 0.3, 0.08)
+    found = FixedNumber(Network(adjacency), [4]).settled(4)
+    values = [told(table_of(adjacency, each, 4)) for each in found.T]
+    assert values == sorted(values, reverse=True)
+    assert FixedNumber(Network(adjacency), [4], quick=True).settled(4).shape == (120, 1)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(4, 40), st.floats(0.5, 4), st.integers(0, 10**6), st.booleans(), st.data())
+def test_clusters_are_connected_and_as_many_as_asked_for(n, ratio, seed, weighted, data):
+    adjacency = random_graph(n, int(ratio * n), seed, weighted, loops=True)
+    degree = np.asarray(adjacency.sum(axis=1)).ravel()
+    linked = np.flatnonzero(degree > 0)
+    if not len(linked):
+        return
+    inner = sp.csr_array(adjacency[linked][:, linked])
+    components, component = sp.csgraph.connected_components(inner, directed=False)
+    k = data.draw(st.integers(1, len(linked)))
+    model = FixedNumber(Network(adjacency), [k], seed % 7)
+    labels = model.settled(k)[linked, 0]
+    outcome = model.outcome(k)
+    assert outcome.connected
+    assert pieces(inner, labels) == len(np.unique(labels)) + outcome.shared_components
+    assert len(np.unique(labels)) == k
+    small = np.bincount(component) < 0.25 * len(linked) / k
+    if not small.any() and k >= components:
+        assert outcome.shared_components == 0
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.integers(12, 50), st.integers(0, 10**6), st.integers(2, 5))
+def test_sizes_are_kept(n, seed, k):
+    adjacency = random_graph(n, 3 * n, seed)
+    mean = n / k
+    smallest, largest = max(1, int(0.7 * mean)), int(np.ceil(1.2 * mean))
+    model = FixedNumber(Network(adjacency), [k], smallest=smallest, largest=largest)
+    for labels in model.settled(k).T:
+        sizes = np.bincount(labels, minlength=k)
+        assert smallest <= sizes.min() and sizes.max() <= largest
+    assert model.outcome(k).sizes_met
+
+
+@pytest.mark.parametrize("pattern", ["communities", "any"])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_the_numbers_of_nodes_do_not_matter(pattern, weighted):
+    adjacency, labels = planted(4, 40, 0.35, 0.03, seed=3)
+    adjacency = adjacency.tocsr()
+    if weighted:
+        shift = np.add.outer(labels, labels) % 3 + 1.0
+        adjacency = sp.csr_array(adjacency.multiply(shift))
+    order = np.random.default_rng(0).permutation(len(labels))
+    turned = sp.csr_array(adjacency[order][:, order])
+    turned.sort_indices()
+    one = FixedNumber(Network(adjacency), [4], 1, pattern=pattern).settled(4)
+    other = FixedNumber(Network(turned), [4], 1, pattern=pattern).settled(4)
+    np.testing.assert_array_equal(one[order, 0], other[:, 0])
+
+
+def test_the_same_seed_gives_the_same_labels():
+    adjacency, _ = planted(3, 30, 0.3, 0.1)
+    runs = [FixedNumber(Network(adjacency), [3, 6], 5).settled(6) for _ in range(2)]
+    np.testing.assert_array_equal(*runs)
+
+
+def test_any_pattern_finds_the_two_sides_of_a_bipartite_graph():
+    random = np.random.default_rng(0)
+    across = random.random((30, 30)) < 0.5
+    rows, cols = np.nonzero(across)
+    adjacency = matrix(rows, cols + 30, n=60)
+    labels = FixedNumber(Network(adjacency), [2], pattern="any").settled(2)[:, 0]
+    assert set(labels[:30]) != set(labels[30:]) and len(set(labels[:30])) == 1
+
+
+def test_a_small_component_shares_a_cluster():
+    adjacency, labels = planted(2, 40, 0.4, 0.02)
+    both = sp.csr_array(sp.block_diag([adjacency, np.array([[0, 1], [1, 0]])]))
+    model = FixedNumber(Network(both), [2])
+    found = model.settled(2)[:, 0]
+    assert len(np.unique(found[:80] * 2 + labels)) == 2
+    assert model.outcome(2) == (1, True, True)
+
+
+def test_more_components_than_clusters():
+    adjacency = sp.csr_array(sp.block_diag([np.ones((4, 4)) - np.eye(4)] * 5))
+    model = FixedNumber(Network(adjacency), [2, 5])
+    labels = model.settled(2)[:, 0]
+    assert len(np.unique(labels)) == 2 and model.outcome(2) == (3, True, True)
+    assert len(np.unique(model.settled(5)[:, 0])) == 5 and model.outcome(5) == (0, True, True)
+
+
+@pytest.mark.parametrize("pattern", ["communities", "any"])
+def test_one_cluster_every_node_no_edges_and_one_node(pattern):
+    ring = matrix(np.arange(9), (np.arange(9) + 1) % 9, n=9)
+    model = FixedNumber(Network(ring), [1, 9], pattern=pattern)
+    assert len(np.unique(model.settled(1))) == 1
+    assert len(np.unique(model.settled(9)[:, 0])) == 9 and len(np.unique(model.begun(9)[:, 0])) == 9
+    empty = sp.csr_array((5, 5))
+    assert FixedNumber(Network(empty), [2], pattern=pattern).settled(2).shape == (5, 2)
+    assert FixedNumber(Network(sp.csr_array((1, 1))), [1], pattern=pattern).settled(1).tolist() == [[0, 0]]
+
+
+def test_nodes_without_edges_get_some_cluster():
+    adjacency, _ = planted(2, 30, 0.4, 0.02)
+    lonely = sp.csr_array(sp.block_diag([adjacency, np.zeros((7, 7))]))
+    labels = FixedNumber(Network(lonely), [2]).settled(2)
+    assert labels.min() == 0 and labels.max() == 1
+
+
+@pytest.mark.parametrize("scale", [1e-200, 1e200])
+def test_weights_of_any_size(scale):
+    adjacency, labels = planted(3, 30, 0.4, 0.02)
+    adjacency.data = np.random.default_rng(0).uniform(1, 2, adjacency.nnz)
+    adjacency = sp.csr_array(adjacency + adjacency.T)
+    adjacency.data *= scale
+    found = FixedNumber(Network(adjacency), [3]).settled(3)[:, 0]
+    assert len(np.unique(found * 3 + labels)) == 3
+
+
+def test_very_many_clusters_need_no_table():
+    adjacency, labels = planted(30, 8, 0.8, 0.004)
+    constants = EdgeConstants(table=8)
+    model = FixedNumber(Network(adjacency), [30], constants=constants)
+    found = model.settled(30)[:, 0]
+    assert len(np.unique(found)) == 30 and model.outcome(30).connected
+    assert len(np.unique(found * 30 + labels)) < 60
+
+
+@pytest.mark.parametrize(
+    ("wrong", "argument"),
+    [
+        ({"smallest": 31}, "smallest"),
+        ({"largest": 29}, "largest"),
+        ({"smallest": 0}, "smallest"),
+        ({"smallest": 20, "largest": 10}, "largest"),
+        ({"pattern": "roles"}, "pattern"),
+    ],
+)
+def test_what_cannot_be_is_said_before_the_work(wrong, argument):
+    adjacency, _ = planted(2, 30, 0.4, 0.02)
+    with pytest.raises(ParameterError, match=argument) as raised:
+        FixedNumber(Network(adjacency), [2], **wrong)
+    assert raised.value.argument == argument
