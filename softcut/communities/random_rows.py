@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.optimize import isotonic_regression
 from scipy.special import ndtr, ndtri
 from scipy.stats import rankdata
 
+from softcut.communities.compiled import compiled
 from softcut.communities.network import Network
 from softcut.communities.random_graphs import exchange
 from softcut.graph import Graph
@@ -261,26 +261,52 @@ def unimodal(knots: np.ndarray, heights: np.ndarray) -> tuple[np.ndarray, np.nda
     >>> unimodal(np.arange(5.0), np.array([0, 0.4, 0.5, 0.6, 1]))[1].round(3).tolist()
     [0.0, 0.25, 0.5, 0.75, 1.0]
     """
-    width, rise = np.diff(knots), np.diff(heights)
+    return knots, np.concatenate([[0.0], np.cumsum(rises_then_falls(np.diff(knots), np.diff(heights)))])
 
-    def fitted(mode: int) -> tuple[np.ndarray, float, float]:
-        parts, far = [], []
-        for piece, increasing in ((slice(0, mode), True), (slice(mode, None), False)):
-            if len(width[piece]) == 0:
-                parts.append(np.zeros(0))
-                far.append(0.0)
-                continue
-            slope = isotonic_regression(
-                rise[piece] / width[piece], weights=width[piece], increasing=increasing
-            ).x
-            parts.append(slope * width[piece])
-            far.append(float(np.abs(np.cumsum(parts[-1] - rise[piece])).max()))
-        return np.concatenate([[0.0], np.cumsum(np.concatenate(parts))]), far[0], far[1]
 
-    low, high = 0, len(width)
+@compiled
+def rises_then_falls(width: Any, rise: Any) -> Any:
+    """How much the fitted line rises over each of some widths: slopes increase up to the mode, then decrease."""
+    n = len(width)
+    out = np.empty(n)
+    low, high = 0, n
     while low < high:
         mode = (low + high) // 2
-        _, left, right = fitted(mode)
-        low, high = (mode + 1, high) if left < right else (low, mode)
-    best = min((fitted(mode) for mode in (max(low - 1, 0), low)), key=lambda each: max(each[1:]))
-    return knots, best[0]
+        if monotone(width, rise, 0, mode, 1.0, out) < monotone(width, rise, mode, n, -1.0, out):
+            low = mode + 1
+        else:
+            high = mode
+    before = max(low - 1, 0)
+    here = max(monotone(width, rise, 0, low, 1.0, out), monotone(width, rise, low, n, -1.0, out))
+    there = max(monotone(width, rise, 0, before, 1.0, out), monotone(width, rise, before, n, -1.0, out))
+    if here <= there:
+        monotone(width, rise, 0, low, 1.0, out)
+        monotone(width, rise, low, n, -1.0, out)
+    return out
+
+
+@compiled
+def monotone(width: Any, rise: Any, start: int, end: int, sign: float, out: Any) -> float:
+    """Fill `out` from start to end with rises of slopes that only increase (sign 1) or only decrease (-1).
+
+    Neighbours that do not are pooled. Returns the largest distance between the two lines.
+    """
+    wide, high, until = np.empty(end - start), np.empty(end - start), np.empty(end - start, np.int64)
+    pools = 0
+    for i in range(start, end):
+        w, h = width[i], rise[i]
+        while pools > 0 and sign * high[pools - 1] * w >= sign * h * wide[pools - 1]:
+            pools -= 1
+            w += wide[pools]
+            h += high[pools]
+        wide[pools], high[pools], until[pools] = w, h, i + 1
+        pools += 1
+    far, apart, i = 0.0, 0.0, start
+    for p in range(pools):
+        slope = high[p] / wide[p]
+        while i < until[p]:
+            out[i] = slope * width[i]
+            apart += out[i] - rise[i]
+            far = max(far, abs(apart))
+            i += 1
+    return far
