@@ -23,7 +23,7 @@ from softcut.tables.kinds import CATEGORY, WORD
 
 _KNOTS = 2000  # of a distribution; more rows are thinned out
 _ATOM = 0.05  # of all rows: a value this frequent stays one
-_WORDS = 10  # in a row, at least, for those that are drawn with other columns
+_WORDS = 5  # in a row, at least, for those that are drawn with other columns
 _MOST_TOGETHER = 20_000_000  # entries of x, zeros included, where there are words
 _PASSES = 5  # exchanges tried for each word of a row
 _ROUNDS = 4  # of means of rows and words
