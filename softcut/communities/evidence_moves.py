@@ -270,8 +270,8 @@ def move_singly(
     logs, log_ends = np.empty((k, k)), np.empty(k)
     for c in range(k):
         log_ends[c] = np.log(ends[c] + floor * k)
-        for b in range(k):
-            logs[c, b] = np.log(table[c, b] + floor)
+        for e in range(k):
+            logs[c, e] = np.log(table[c, e] + floor)
     queue, waiting = np.empty(n, np.int32), np.ones(n, np.bool_)
     near, touched = np.zeros(k), np.empty(k, np.int32)
     mark, stamp, stack = np.zeros(n, np.int64), 1, np.empty(_SEARCHED, np.int32)
@@ -288,7 +288,8 @@ def move_singly(
             first = first + 1 if first + 1 < n else 0
             count -= 1
             waiting[i] = False
-            a, d, seen = np.int64(labels[i]), degree[i], 0
+            a: Any = np.int64(labels[i])
+            d, seen = degree[i], 0
             if members[a] == 1 or nodes[a] - size[i] < smallest:
                 continue
             for e in range(indptr[i], indptr[i + 1]):
@@ -297,7 +298,8 @@ def move_singly(
                     touched[seen] = c
                     seen += 1
                 near[c] += weight[e]
-            best, gain = a, 1e-8 * d
+            best: Any = a
+            gain = 1e-8 * d
             if seen > 1 or (seen == 1 and touched[0] != a):
                 # The two clusters whose logarithms suit best are looked at exactly.
                 one, two, high, second = -1, -1, -np.inf, -np.inf
@@ -314,17 +316,17 @@ def move_singly(
                         one, high = b, here
                     elif here > second or (here == second and b < two):
                         two, second = b, here
-                for b in (one, two):
-                    if b >= 0:
-                        change = exact_rise(table, ends, near, touched, seen, own[i], d, a, b)
+                for x in (one, two):
+                    if x >= 0:
+                        change = exact_rise(table, ends, near, touched, seen, own[i], d, a, x)
                         if change > gain:
-                            best, gain = b, change
+                            best, gain = x, change
             if best != a and connected:
                 stamp += 2
                 if not _holds(indptr, indices, labels, i, mark, stamp, stack):
                     best = a
             if best != a:
-                b = best
+                b = int(best)
                 for s in range(seen):
                     c = touched[s]
                     if c != a and c != b:
@@ -343,9 +345,9 @@ def move_singly(
                 members[a] -= 1
                 members[b] += 1
                 for s in range(seen + 2):
-                    c = np.int64(touched[s]) if s < seen else (a if s == seen else b)
-                    logs[a, c] = logs[c, a] = np.log(table[a, c] + floor)
-                    logs[b, c] = logs[c, b] = np.log(table[b, c] + floor)
+                    other: Any = np.int64(touched[s]) if s < seen else (a if s == seen else b)
+                    logs[a, other] = logs[other, a] = np.log(table[a, other] + floor)
+                    logs[b, other] = logs[other, b] = np.log(table[b, other] + floor)
                 log_ends[a], log_ends[b] = np.log(ends[a] + floor * k), np.log(ends[b] + floor * k)
                 labels[i] = b
                 moved += 1

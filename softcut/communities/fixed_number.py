@@ -27,6 +27,7 @@ from softcut.communities.levels import (
     Level,
     Rules,
     evidence,
+    inside_and_ends,
     joined,
     mended,
     moved,
@@ -42,7 +43,6 @@ from softcut.errors import ParameterError
 __all__ = ["DEFAULT", "EdgeConstants", "FixedNumber", "Outcome"]
 
 _PATTERNS = ("communities", "any")
-CHANCES = 3
 _FIT_SWEEPS = 50  # in which full clusters pass nodes on to their neighbours
 
 
@@ -132,6 +132,18 @@ class FixedNumber:
         sizes = np.bincount(part[self._linked], minlength=count)
         return part, sizes
 
+    @cached_property
+    def _weight(self) -> np.ndarray:
+        """The weight of the edges of each component, in both directions."""
+        part, sizes = self._components
+        return np.bincount(part, self._base.degree, minlength=len(sizes))
+
+    def _rest(self, left: np.ndarray) -> np.ndarray:
+        """The components of the nodes that are left, the largest first."""
+        part, sizes = self._components
+        parts = np.unique(part[left & self._linked])
+        return parts[np.lexsort((parts, -self._weight[parts], -sizes[parts]))]
+
     def _searches(self, k: int) -> bool:
         """Whether there is anything to find."""
         return 1 < k < int(self._linked.sum())
@@ -150,9 +162,12 @@ class FixedNumber:
         count = len(nodes)
         if count not in self._searched:
             level = self._base if count == self._base.nodes else _induced(self._base, nodes)
+            left = np.ones(self._base.nodes, dtype=bool)
+            left[nodes] = False
+            rest = self._weight[self._rest(left)] if left.any() else np.zeros(0)
             ks = [each for each in self._ks if self._searches(each) and len(self._counted(each)) == count]
             self._searched[count] = _Search(
-                level, sorted({*ks, k}), self._seed, self._rules, self._constants, self._quick
+                level, rest, sorted({*ks, k}), self._seed, self._rules, self._constants, self._quick
             )
         return self._searched[count], nodes
 
@@ -184,20 +199,17 @@ class FixedNumber:
         """Give whole small components, the largest first, and nodes without edges a cluster."""
         base, (part, sizes) = self._base, self._components
         open_ones = labels < 0
-        ends = np.bincount(labels[~open_ones], base.degree[~open_ones], minlength=k)
         nodes = np.bincount(labels[~open_ones], minlength=k)
-        chosen = np.full(len(sizes), -1, dtype=np.int32)
-        parts = np.unique(part[open_ones & self._linked])
-        weight = np.bincount(part, base.degree, minlength=len(sizes))
-        for p in parts[np.argsort(-sizes[parts], kind="stable")]:
-            room = nodes + sizes[p] <= self._rules.largest
-            # 2 (f(t + d) - f(t)) is what the evidence loses where the ends of a cluster become more.
-            cost = np.where(room | (not room.any()), ends, np.inf)
-            c = chosen[p] = int(cost.argmin())
-            ends[c] += weight[p]
-            nodes[c] += sizes[p]
+        parts = self._rest(open_ones)
+        if len(parts):
+            settled_ones = np.where(open_ones, k, labels).astype(np.int32)
+            inside, ends = inside_and_ends(base, settled_ones, k + 1)
+            chosen = np.full(len(sizes), -1, dtype=np.int32)
+            chosen[parts] = whole.place(
+                inside[:k], ends[:k], nodes, self._weight[parts], sizes[parts], self._rules.largest
+            )
+            labels[open_ones] = chosen[part[open_ones]]
         lone = open_ones & ~self._linked
-        labels[open_ones] = chosen[part[open_ones]]
         if lone.any():
             if self._rules.limited:
                 for i in np.flatnonzero(lone):
@@ -236,8 +248,16 @@ class _Search:
     """Clusterings of a graph whose nodes are numbered by place."""
 
     def __init__(
-        self, base: Level, ks: list[int], seed: int, rules: Rules, constants: EdgeConstants, quick: bool
+        self,
+        base: Level,
+        rest: np.ndarray,
+        ks: list[int],
+        seed: int,
+        rules: Rules,
+        constants: EdgeConstants,
+        quick: bool,
     ) -> None:
+        self._rest = rest  # the weight of each component that joins the clusters later
         self._base, self._seed, self._rules, self._constants = base, seed, rules, constants
         self._quick = quick
         self._where: np.ndarray | None = None
@@ -247,27 +267,29 @@ class _Search:
             self._begin(max(dense))
 
     def settled(self, k: int) -> list[np.ndarray]:
-        """Clusterings after their moves, by evidence; the best had a second chance to move."""
+        """Clusterings after their moves, by evidence; the best had other chances to move."""
         starts = self._cuts(k)
+        if self._quick:
+            return [self._settled(starts[0], k)]
         found = [self._settled(start, k) for start in starts]
-        if not self._quick:
-            at = max(range(len(found)), key=lambda each: self._rank(found[each], k))
-            found[at] = self._again(found[at], k)
-        done = [self._finished(labels, k) for labels in found]
-        return sorted(done, key=lambda labels: self._rank(labels, k), reverse=True)
+        found.sort(key=lambda labels: self._rank(labels, k), reverse=True)
+        return [self._again(found[0], k), *found[1:]]
 
     def _again(self, labels: np.ndarray, k: int) -> np.ndarray:
-        """Other chances to move: with groups inside the clusters found, as they are or merged anew."""
+        """Other chances to move, while they help: with groups inside the clusters found, as they are or merged anew."""
         rank = self._rank(labels, k)
-        for _ in range(CHANCES):
+        for _ in range(self._constants.chances):
             new = [self._settled(labels, k)]
             if k <= self._constants.table:
                 new.append(self._settled(regrouped(self._base, labels, k, self._rules, self._constants), k))
             ranks = [self._rank(each, k) for each in new]
             if max(ranks) <= rank:
                 break
+            risen = max(ranks)[1] - rank[1]
             rank = max(ranks)
             labels = new[ranks.index(rank)]
+            if risen < self._constants.worth * rank[1]:
+                break
         return labels
 
     def begun(self, k: int) -> list[np.ndarray]:
@@ -330,26 +352,24 @@ class _Search:
         return mended(base, labels, k, rules._replace(connected=False), self._constants)
 
     def _settled(self, labels: np.ndarray, k: int) -> np.ndarray:
-        if self._rules.limited:
-            labels = mended(self._base, labels, k, self._rules, self._constants)
+        """Labels after free moves, then mended, and moved as far as clusters stay in one piece."""
+        base, rules, constants = self._base, self._rules, self._constants
+        if rules.limited:
+            labels = mended(base, labels, k, rules, constants)
             self._fit(labels, k)
-        return settled(self._base, labels, k, self._rules, self._constants, self._seed)
-
-    def _finished(self, labels: np.ndarray, k: int) -> np.ndarray:
-        """Mended, and moved once more as far as clusters stay in one piece."""
-        labels = mended(self._base, labels, k, self._rules, self._constants)
-        if self._rules.limited:
+        labels = mended(base, settled(base, labels, k, rules, constants, self._seed), k, rules, constants)
+        if rules.limited:
             self._fit(labels, k)
-        if not self._rules.connected:
-            return moved(self._base, labels, k, self._rules, self._constants, self._seed, together=False)
-        labels = settled(self._base, labels, k, self._rules, self._constants, self._seed, connected=True)
-        return mended(self._base, labels, k, self._rules, self._constants)
+        if not rules.connected:
+            return moved(base, labels, k, rules, constants, self._seed, together=False)
+        labels = settled(base, labels, k, rules, constants, self._seed, connected=True)
+        return mended(base, labels, k, rules, constants)
 
     def _fit(self, labels: np.ndarray, k: int) -> None:
         whole.fit_sizes(self._base, labels, k, self._rules.smallest, self._rules.largest, _FIT_SWEEPS)
 
     def _rank(self, labels: np.ndarray, k: int) -> tuple[bool, float]:
-        return evidence(self._base, labels, k, self._rules, self._constants)
+        return evidence(self._base, labels, k, self._rest, self._rules, self._constants)
 
 
 def _reordered(network: Network, order: np.ndarray) -> Level:

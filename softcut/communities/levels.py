@@ -29,6 +29,8 @@ class EdgeConstants:
     stuck: float = 0.97  # groups for each node of a level where next to nothing can be joined
     move_rounds: int = 30  # of moves of all nodes at once at one level; they mostly end before
     single_sweeps: int = 5  # of moves one after another at one level, likewise
+    chances: int = 3  # other chances to move that the best clustering has at most
+    worth: float = 1e-3  # share of I that one of them must add, or it was the last
     begun_rounds: int = 8  # of moves after which numbers of clusters are compared
     rise: float = 1e-5  # share of I that a round of moves must add, or the next one is of half of the nodes
     fails: int = 3  # rounds in a row that may add less: the halves are drawn at random
@@ -211,21 +213,31 @@ def settled(
 ) -> np.ndarray:
     """Labels [N] after moves at every level, from the top; groups are joined inside the clusters given.
 
-    With `connected` clusters that are in one piece stay so.
+    Groups move all at once and then one after another, nodes only one after another: that says as much, sooner. With
+    `connected` clusters that are in one piece stay so.
     """
     levels, above, labels = joined(base, constants.wanted(k), rules, constants, labels)
     for at in range(len(levels) - 1, -1, -1):
         if at < len(above):
             labels = labels[above[at]]
         labels = moved(
-            levels[at], labels, k, rules, constants, seed, together=not connected, connected=connected
+            levels[at],
+            labels,
+            k,
+            rules,
+            constants,
+            seed,
+            together=not connected and (at > 0 or len(levels) == 1),
+            connected=connected,
         )
     return labels
 
 
 def regrouped(base: Level, labels: np.ndarray, k: int, rules: Rules, constants: EdgeConstants) -> np.ndarray:
-    """`k` other clusters of the groups inside those given: some are divided and others merged."""
-    groups = min(constants.wanted(k), max(k, base.nodes // 2))
+    """`k` other clusters of the groups inside those given, half as many as a start has: some divided, others merged."""
+    groups = min(
+        max(constants.few // 2, constants.groups // 2 * k), constants.wanted(k), max(k, base.nodes // 2)
+    )
     levels, above, _ = joined(base, groups, rules, constants, labels)
     if levels[-1].nodes > 4 * constants.table or levels[-1].nodes < k:
         return labels
@@ -326,29 +338,31 @@ def divided(
 
 
 def evidence(
-    base: Level, labels: np.ndarray, k: int, rules: Rules, constants: EdgeConstants
+    base: Level, labels: np.ndarray, k: int, rest: np.ndarray, rules: Rules, constants: EdgeConstants
 ) -> tuple[bool, float]:
     """Whether clusters have their size and keep edges inside, and what they say about the edges, I, in nats.
 
     For one K that orders clusterings as G_e does. It counts every pattern, also that of a bipartite graph, whose two
-    sides are no communities. Of very many clusters only the edges inside are counted.
+    sides are no communities; `rest` are the edges of components that join clusters later. Of very many clusters only
+    the edges inside are counted.
     """
     sizes = np.bincount(labels, minlength=k)
     inside, ends = inside_and_ends(base, labels, k)
+    whole.place(inside, ends, np.zeros(k, np.int64), rest, np.zeros(len(rest), np.int64), 0)
+    total = max(float(ends.sum()), 1e-300)
     fits = bool(sizes.min() >= constants.least * base.nodes / k)
     if rules.connected:
-        fits = fits and float(inside.sum()) > float(np.square(ends).sum())
+        fits = fits and float(inside.sum()) / total > float(np.square(ends / total).sum())
     if k <= constants.table:
-        return fits, float(moves.information(base.table(labels, k)))
+        table = base.table(labels, k)
+        np.fill_diagonal(table, inside)
+        return fits, float(moves.information(table))
     kept = inside > 0
-    return fits, float((inside[kept] * np.log(inside[kept] / ends[kept] ** 2)).sum())
+    told = inside[kept] * np.log(inside[kept] / total / (ends[kept] / total) ** 2)
+    return fits, float(told.sum()) / total
 
 
 def inside_and_ends(base: Level, labels: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
-    """The share of the edges inside each cluster, and of the ends in it."""
-    total = max(float(base.degree.sum()), 1e-300)
-    rows = np.repeat(base.order, np.diff(base.indptr))
-    kept = labels[rows] == labels[base.indices]
-    inside = np.bincount(labels[rows[kept]], base.weight[kept], minlength=k)
-    inside += np.bincount(labels, base.own, minlength=k)
-    return inside / total, np.bincount(labels, base.degree, minlength=k) / total
+    """The weight inside each cluster, in both directions, and its degree."""
+    inside = whole.weight_inside(base.indptr, base.indices, base.weight, base.own, labels, k)
+    return inside, np.bincount(labels, base.degree, minlength=k)

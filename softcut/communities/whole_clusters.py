@@ -10,6 +10,39 @@ from softcut.communities.compiled import compiled
 
 
 @compiled
+def weight_inside(indptr: Any, indices: Any, weight: Any, own: Any, labels: Any, k: int) -> Any:
+    """The weight inside each cluster, in both directions [K]."""
+    inside = np.zeros(k)
+    for i in range(len(labels)):
+        inside[labels[i]] += own[i]
+        for e in range(indptr[i], indptr[i + 1]):
+            if labels[indices[e]] == labels[i]:
+                inside[labels[i]] += weight[e]
+    return inside
+
+
+@compiled
+def place(inside: Any, ends: Any, nodes: Any, weight: Any, size: Any, largest: int) -> Any:
+    """The cluster of each whole component, one after another; `inside`, `ends` and `nodes` grow with them.
+
+    I changes by weight times log(inside_c / ends_c^2) + a constant: the highest is taken, among clusters with room.
+    """
+    out = np.empty(len(weight), np.int32)
+    for p in range(len(weight)):
+        best, most, roomy = 0, -1.0, False
+        for c in range(len(ends)):
+            room = nodes[c] + size[p] <= largest
+            here = inside[c] / max(ends[c], 1.0) ** 2
+            if (room and not roomy) or (room == roomy and here > most):
+                best, most, roomy = c, here, room
+        out[p] = best
+        inside[best] += weight[p]
+        ends[best] += weight[p]
+        nodes[best] += size[p]
+    return out
+
+
+@compiled
 def largest_pieces(piece_size: Any, piece_degree: Any, owner: Any, k: int) -> Any:
     """Whether each piece is the largest of its cluster; of equal ones the first."""
     chosen = np.full(k, -1, np.int64)
