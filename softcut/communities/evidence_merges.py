@@ -76,39 +76,6 @@ def join(
 
 
 @compiled
-def match(
-    indptr: Any, indices: Any, weight: Any, degree: Any, size: Any, order: Any, largest: int, fewer: int
-) -> Any:
-    """Groups [N] of one or two nodes, `fewer` of two or as many as there can be; nodes choose in the order given.
-
-    Where no two neighbours may join, nodes join the next in the order.
-    """
-    n = len(degree)
-    labels = np.arange(n).astype(np.int32)
-    joined, made = np.zeros(n, np.bool_), 0
-    for at in range(n):
-        i = order[at]
-        if joined[i] or made == fewer:
-            continue
-        best, gain = -1, -np.inf
-        for e in range(indptr[i], indptr[i + 1]):
-            j = indices[e]
-            if not joined[j] and size[i] + size[j] <= largest:
-                here = weight[e] / degree[j]
-                if here > gain or (here == gain and j < best):
-                    best, gain = j, here
-        if best >= 0:
-            joined[i] = joined[best] = True
-            labels[max(i, best)] = min(i, best)
-            made += 1
-    if made == 0:
-        for at in range(0, min(2 * fewer, n - 1), 2):
-            i, j = order[at], order[at + 1]
-            labels[max(i, j)] = min(i, j)
-    return labels
-
-
-@compiled
 def _pair(t: Any, f: Any, ends: Any, f_ends: Any, a: int, b: int) -> float:
     """What a union of a and b changes in its own four entries and in its two ends.
 

@@ -15,7 +15,7 @@ import numpy as np
 from softcut.communities.compiled import compiled
 from softcut.communities.order import mixed
 
-_SEARCHED = 256  # nodes that are visited to see that a cluster stays in one piece without a node
+SEARCHED = 256  # nodes that are visited to see that a cluster stays in one piece without a node
 
 
 @compiled
@@ -181,7 +181,7 @@ def move_together(
 
 
 @compiled
-def _holds(indptr: Any, indices: Any, labels: Any, i: int, mark: Any, stamp: int, stack: Any) -> bool:
+def holds(indptr: Any, indices: Any, labels: Any, i: int, mark: Any, stamp: int, stack: Any) -> bool:
     """Whether the neighbours of a node in its own cluster reach each other there without it, in a short search."""
     mine, left, first = labels[i], 0, -1
     for e in range(indptr[i], indptr[i + 1]):
@@ -274,7 +274,7 @@ def move_singly(
             logs[c, e] = np.log(table[c, e] + floor)
     queue, waiting = np.empty(n, np.int32), np.ones(n, np.bool_)
     near, touched = np.zeros(k), np.empty(k, np.int32)
-    mark, stamp, stack = np.zeros(n, np.int64), 1, np.empty(_SEARCHED, np.int32)
+    mark, stamp, stack = np.zeros(n, np.int64), 1, np.empty(SEARCHED, np.int32)
     moved = 0
     for _ in range(sweeps):
         for i in range(n):
@@ -323,7 +323,7 @@ def move_singly(
                             best, gain = x, change
             if best != a and connected:
                 stamp += 2
-                if not _holds(indptr, indices, labels, i, mark, stamp, stack):
+                if not holds(indptr, indices, labels, i, mark, stamp, stack):
                     best = a
             if best != a:
                 b = int(best)
@@ -358,98 +358,6 @@ def move_singly(
                         at = first + count
                         queue[at if at < n else at - n] = j
                         count += 1
-            for s in range(seen):
-                near[touched[s]] = 0.0
-        if moved - before <= n // 1000:
-            break
-    return moved
-
-
-@compiled
-def move_by_inside(
-    indptr: Any,
-    indices: Any,
-    weight: Any,
-    own: Any,
-    degree: Any,
-    size: Any,
-    rank: Any,
-    labels: Any,
-    k: int,
-    connected: bool,
-    smallest: int,
-    largest: int,
-    sweeps: int,
-) -> int:
-    """As :func:`move_singly` among so many clusters that no table of pairs is kept: all pairs count as one.
-
-    An edge inside cluster b says log(T_bb / t_b^2), one between clusters log(sum_a!=b T_ab / sum_a!=b t_a t_b).
-    """
-    n = len(labels)
-    ends, inside = np.zeros(k), np.zeros(k)
-    nodes, members = np.zeros(k, np.int64), np.zeros(k, np.int64)
-    for i in range(n):
-        a = labels[i]
-        ends[a] += degree[i]
-        nodes[a] += size[i]
-        members[a] += 1
-        inside[a] += own[i]
-        for e in range(indptr[i], indptr[i + 1]):
-            if labels[indices[e]] == a:
-                inside[a] += weight[e]
-    whole = 1.0
-    for a in range(k):
-        whole += ends[a]
-    near, touched = np.zeros(k), np.empty(k, np.int32)
-    mark, stamp, stack = np.zeros(n, np.int64), 1, np.empty(_SEARCHED, np.int32)
-    order, tells, moved = np.empty(n, np.int32), np.empty(k), 0
-    for i in range(n):
-        order[rank[i]] = i
-    for _ in range(sweeps):
-        between, chance = 1.0, 1.0
-        for b in range(k):
-            between -= inside[b] / whole
-            chance -= (ends[b] / whole) ** 2
-        between, chance = max(between, 1.0 / whole), max(chance, 1e-9)
-        base, before = np.log(between / chance), moved
-        for b in range(k):
-            tells[b] = np.log(max(inside[b], 0.5) / whole) - 2.0 * np.log(max(ends[b], 0.5) / whole) - base
-        for at in range(n):
-            i = order[at]
-            a, d, seen = np.int64(labels[i]), degree[i], 0
-            if members[a] == 1 or nodes[a] - size[i] < smallest:
-                continue
-            for e in range(indptr[i], indptr[i + 1]):
-                c = labels[indices[e]]
-                if near[c] == 0.0:
-                    touched[seen] = c
-                    seen += 1
-                near[c] += weight[e]
-            best, gain = a, (2.0 * near[a] + own[i]) * tells[a] + 1e-8 * d
-            for s in range(seen):
-                b = touched[s]
-                here = (2.0 * near[b] + own[i]) * tells[b]
-                if b != a and nodes[b] + size[i] <= largest and (here > gain or (here == gain and b < best)):
-                    best, gain = b, here
-            if best != a and connected:
-                stamp += 2
-                if not _holds(indptr, indices, labels, i, mark, stamp, stack):
-                    best = a
-            if best != a:
-                b = int(best)
-                inside[a] -= 2.0 * near[a] + own[i]
-                inside[b] += 2.0 * near[b] + own[i]
-                ends[a] -= d
-                ends[b] += d
-                nodes[a] -= size[i]
-                nodes[b] += size[i]
-                members[a] -= 1
-                members[b] += 1
-                for c in (a, b):
-                    end = np.log(max(ends[c], 0.5) / whole)
-                    tells[c] = np.log(max(inside[c], 0.5) / whole) - 2.0 * end - base
-                labels[i] = b
-                moved += 1
             for s in range(seen):
                 near[touched[s]] = 0.0
         if moved - before <= n // 1000:

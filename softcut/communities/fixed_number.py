@@ -21,6 +21,7 @@ import scipy.sparse as sp
 
 from softcut.communities import evidence_merges as merges
 from softcut.communities import whole_clusters as whole
+from softcut.communities.depth import depth_first
 from softcut.communities.levels import (
     DEFAULT,
     EdgeConstants,
@@ -37,6 +38,7 @@ from softcut.communities.levels import (
 )
 from softcut.communities.moves import connected_parts, numbered
 from softcut.communities.network import Network
+from softcut.communities.order import shuffled
 from softcut.communities.spectral_starts import nearest, positions
 from softcut.errors import ParameterError
 
@@ -94,8 +96,7 @@ class FixedNumber:
         )
         self._network, self._seed, self._constants, self._quick = network, seed, constants, quick
         self._ks = sorted(set(ks))
-        self._order = np.argsort(network.rank(seed)).astype(np.int32)
-        self._base = _reordered(network, self._order)
+        self._order, self._base = _ordered(network, seed)
         self._searched: dict[int, _Search] = {}
         self._outcomes: dict[int, Outcome] = {}
 
@@ -153,7 +154,7 @@ class FixedNumber:
         n, linked = self._base.nodes, self._linked
         labels = np.zeros(n, dtype=np.int64)
         if k > 1 and linked.any():
-            labels[np.argsort(~linked, kind="stable")] = np.minimum(np.arange(n), k - 1)
+            labels[np.argsort(~linked, kind="stable")] = np.arange(n) % k
         return self._returned(k, [labels] if self._quick else [labels, labels], True)
 
     def _search(self, k: int) -> tuple[_Search, np.ndarray]:
@@ -370,6 +371,23 @@ class _Search:
 
     def _rank(self, labels: np.ndarray, k: int) -> tuple[bool, float]:
         return evidence(self._base, labels, k, self._rest, self._rules, self._constants)
+
+
+def _ordered(network: Network, seed: int) -> tuple[np.ndarray, Level]:
+    """The nodes in an order that their numbers do not decide, and the graph whose nodes are numbered by their place."""
+    order = np.argsort(network.rank(seed)).astype(np.int32)
+    level = _reordered(network, order)
+    colours = network.colours[order]
+    same = np.flatnonzero(colours[1:] == colours[:-1])
+    if len(same):  # nodes of one colour are next to each other in this order
+        alike = np.zeros(network.nodes, dtype=bool)
+        alike[same] = alike[same + 1] = True
+        starts = np.argsort(alike, kind="stable").astype(np.int32)
+        met = depth_first(level.indptr, level.indices, starts)
+        places = shuffled(np.arange(network.nodes, dtype=np.uint64), seed)
+        order = order[met][np.argsort(places, kind="stable")]
+        level = _reordered(network, order)
+    return order, level
 
 
 def _reordered(network: Network, order: np.ndarray) -> Level:

@@ -13,6 +13,7 @@ import numpy as np
 
 from softcut.communities import evidence_merges as merges
 from softcut.communities import evidence_moves as moves
+from softcut.communities import many_clusters
 from softcut.communities import whole_clusters as whole
 from softcut.communities.moves import aggregate, connected_parts, numbered
 from softcut.communities.order import shuffled
@@ -162,7 +163,7 @@ def moved(
     every = k <= constants.every or not rules.connected
     if k > constants.table:
         labels = labels.copy()
-        moves.move_by_inside(
+        many_clusters.move_by_inside(
             *level, level.order, labels, k, connected, rules.smallest, rules.largest, constants.single_sweeps
         )
         return labels
@@ -305,7 +306,7 @@ def fewer(
         return merged(base, labels, k, rules)
     while count > k:
         level = base.above(labels, count)
-        pairs = merges.match(
+        pairs = many_clusters.match(
             level.indptr,
             level.indices,
             level.weight,
