@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from softcut.clustering.recipe import Recipe
-from softcut.errors import Argument, ParameterError
+from softcut.errors import Argument, Note, ParameterError
 from softcut.ops import OBJECTIVES
 
 # The largest values accepted, so that a few digits too many do not take all memory. Raise an
 # entry (softcut.clustering.arguments.LIMITS["n_init"] = 50_000) where a larger value is meant.
 LIMITS = {"n_clusters": 10_000, "n_init": 10_000, "max_iter": 10_000_000}
 _LEAST_BATCH = 16  # two nodes in each of eight parts
+_LARGEST_SCALE = 1e9
 _LARGEST_SEED = 2**32 - 1  # what NumPy and scikit-learn take
 
 
@@ -54,20 +57,90 @@ def seed_from(random_state: Any) -> int:
 
 def candidates_from(n_clusters: Any, nodes: int, recipe: Recipe) -> tuple[int, ...]:
     """The numbers of clusters to compare: all of a range, or the one that was asked for."""
-    if isinstance(n_clusters, str):
-        if n_clusters != "auto":
-            raise refusal("n_clusters", "a whole number, a range or 'auto'", n_clusters)
+    if n_clusters is None or isinstance(n_clusters, str):
+        if n_clusters not in (None, "auto"):
+            raise refusal("n_clusters", "a whole number, a range, 'auto' or None", n_clusters)
         n_clusters = [k for k in recipe.auto if k <= nodes] or [nodes]
     if isinstance(n_clusters, range | list | tuple):
         numbers = sorted({whole("n_clusters", k, 1) for k in n_clusters})
     else:
-        numbers = [whole("n_clusters", n_clusters, 1, ", a range, or 'auto'")]
+        numbers = [whole("n_clusters", n_clusters, 1, ", a range, 'auto' or None")]
     if numbers and numbers[-1] <= nodes:
         return tuple(numbers)
     said = "n_clusters is an empty range; give at least one number of clusters."
     if numbers:
         said = f"n_clusters is {numbers[-1]} but the graph has only {nodes} nodes; ask for fewer clusters."
     raise ParameterError(said, argument="n_clusters")
+
+
+def scale_from(scale: Any, n_clusters: Any) -> str | float | None:
+    """None, "coarse", "fine" or a resolution; refused where a number of clusters was asked for."""
+    if scale is None:
+        return None
+    if n_clusters not in (None, "auto"):
+        raise ParameterError(
+            "scale has no effect beside n_clusters, which says how many clusters there are; leave one of them out.",
+            argument="scale",
+        )
+    if scale in ("coarse", "fine"):
+        return str(scale)
+    number = isinstance(scale, int | float | np.integer | np.floating) and not isinstance(scale, bool)
+    if not number or not 0 < scale <= _LARGEST_SCALE:
+        raise refusal("scale", "'coarse', 'fine', a positive number (a resolution) or None", scale)
+    return float(scale)
+
+
+def sizes_from(
+    min_size: Any, max_size: Any, numbers: tuple[int, ...] | None, nodes: int
+) -> tuple[int, int | None]:
+    """The least and the most nodes of a cluster; what no clustering into `numbers` can meet is refused."""
+    least = 1 if min_size is None else whole("min_size", min_size, 1, " or None")
+    most = None if max_size is None else whole("max_size", max_size, 1, " or None")
+    for k in numbers or ():
+        if least > 1 and k * least > nodes:
+            said = (
+                f"min_size is {least}, but {nodes} nodes in {k} clusters have {nodes / k:.0f} each on average"
+            )
+            raise ParameterError(f"{said}; ask for fewer clusters or smaller ones.", argument="min_size")
+        if most is not None and k * most < nodes:
+            said = f"max_size is {most}, but {nodes} nodes in {k} clusters have {math.ceil(nodes / k)} each or more"
+            raise ParameterError(f"{said}; ask for more clusters or larger ones.", argument="max_size")
+    return least, most
+
+
+def one_of(name: str, value: Any, *words: str | None) -> Any:
+    """The value, one of some words."""
+    if value not in words:
+        raise refusal(name, " or ".join(map(repr, words)), value)
+    return value
+
+
+def refuse_with_networks(task: Any) -> None:
+    """Refuse what only clusters of the edges can do, where networks read features or several graphs."""
+    asked = {
+        "scale": isinstance(task.scale, float),
+        "min_size": task.smallest > 1,
+        "max_size": task.largest is not None,
+        "pattern": task.pattern != "communities",
+        "start": task.start is not None and task.recipe.paper,
+    }
+    for name, given in asked.items():
+        if given:
+            raise ParameterError(
+                f"{name} has no effect where networks are trained, which read features or several graphs; leave it out"
+                + (", or cluster by the edges alone with use='edges'." if not task.recipe.paper else "."),
+                argument=name,
+            )
+
+
+def note_without_networks(task: Any, given: Mapping[str, Any]) -> None:
+    """Say which arguments of networks were given where none is trained."""
+    names = [name for name, value in given.items() if value is not None]
+    if names:
+        said = f"no network is trained without features: {', '.join(names)} has no effect here."
+        task.tell(
+            Note("no_effect", said.replace(" has ", " have ") if len(names) > 1 else said, arguments=names)
+        )
 
 
 def batch_size_from(value: Any, objective: str) -> int | str | None:

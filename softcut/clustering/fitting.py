@@ -2,32 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field, replace
-from functools import cache
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 import torch
 from torch import Tensor
 
+from softcut.clustering.arguments import note_without_networks, refuse_with_networks
+from softcut.clustering.by_edges import fit_edges
 from softcut.clustering.consensus import Merged, by_size, merge
-from softcut.clustering.edges import EdgeClusters, numbers_of_merges, shares
-from softcut.clustering.model import LearnedModel, PlacedModel, labels_of, signature, spread
+from softcut.clustering.fit_task import FitTask, Fitted, Level, Levels, Told
+from softcut.clustering.levels import nested
+from softcut.clustering.model import LearnedModel, NearestModel, PlacedModel, at_level, signature, spread
 from softcut.clustering.networks import (
     Networks,
     agreement,
     make_batches,
-    mean_agreement,
     nodes_per_step,
-    refuse_too_many,
     train_networks,
 )
 from softcut.clustering.numbers import CANDIDATE, Candidate, candidate, choose
 from softcut.clustering.prepare import (
     READS_FEATURES,
     Tell,
-    at_most_one,
     featureless,
     left_out_of_large,
     prepare,
@@ -37,63 +36,16 @@ from softcut.clustering.prepare import (
 )
 from softcut.clustering.recipe import Recipe
 from softcut.clustering.starts import Starts
+from softcut.communities.weights import heavy_tailed
 from softcut.device import threads_for
 from softcut.errors import Note
 from softcut.graph import Graph
-from softcut.metrics import Evidence, Judge
-from softcut.ops import CSR
+from softcut.metrics import Evidence
 from softcut.ops.kernels import mode, use
-from softcut.training import Progress
+from softcut.tables.kinds import NUMBER
 
-Told = Callable[[Progress], None] | None
 _SMALL = 1 << 22  # numbers (nodes x networks x units) of a training
 _FEW_ITERATIONS = 1000
-
-
-@dataclass(frozen=True)
-class FitTask:
-    """What a fit is asked to do."""
-
-    numbers: tuple[int, ...]  # numbers of clusters to compare; one where it is known
-    may_be_one: bool  # whether a single cluster may be the answer to several numbers
-    recipe: Recipe  # how
-    seed: int  # what all random numbers are drawn from
-    batch_size: int | str | None  # nodes that a step of the training takes
-    device: torch.device  # where to compute
-    tell: Tell  # told what was decided
-    callback: Told = None  # told how the training goes on
-    comparing: Callable[[int], None] = lambda k: None  # told which of several numbers is looked at
-    levels: bool = (
-        False  # whether there is a fit for every level, too, not for the number that is chosen only
-    )
-
-
-@dataclass(frozen=True)
-class Level:
-    """Clusters of one level: what a fit with its number of clusters finds."""
-
-    k: int
-    soft: np.ndarray  # [N, K], of all nodes, the largest cluster first
-    evidence: Evidence  # of the labels of the nodes that took part
-    labels: np.ndarray  # [N]; -1 for a node that took no part
-
-
-@dataclass(frozen=True)
-class Fitted:
-    """What a fit found."""
-
-    model: LearnedModel | PlacedModel | None  # what predicts
-    soft: np.ndarray  # [N, K], of all nodes, the largest cluster first
-    evidence: Evidence  # of the labels of the nodes that took part
-    agreement: float  # mean adjusted Rand index between networks, or between clusterings from several starts
-    networks: Networks | None = None  # the networks, where there were any
-    # Weights of the networks that count in the consensus, and what speaks for each number of clusters, if several.
-    weights: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=np.float32))
-    candidates: dict[int, Candidate] = field(default_factory=dict)
-    # Where several numbers were compared and the task asks for it: all levels, the coarsest first.
-    levels: list[Level] = field(default_factory=list)
-    # Nodes [N] with neither edges nor features, which took no part.
-    silent: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=bool))
 
 
 def fit(whole: Graph, task: FitTask) -> Fitted:
@@ -113,14 +65,12 @@ def _fit(whole: Graph, task: FitTask) -> Fitted:
     rule = silence_rule(whole)
     silent = silent_nodes(whole, rule)
     graph = without(whole, silent) if silent.any() and not silent.all() else whole
-    reason = featureless(graph)
+    reason = _edges_alone(graph, task)
     placed = reason is not None and graph.num_graphs == 1
-    from_edges = placed and not task.recipe.paper
-    if from_edges:
-        said = f"the clusters come from the edges alone: {reason}."
-        task.tell(Note("clusters_from", said, source="edges"))
-    elif reason is None:
+    if reason is None:
         task.tell(READS_FEATURES)
+    elif placed and not task.recipe.paper:
+        task.tell(Note("clusters_from", f"the clusters come from the edges alone: {reason}.", source="edges"))
     if silent.any():
         count = int(silent.sum())
         said = (
@@ -128,42 +78,79 @@ def _fit(whole: Graph, task: FitTask) -> Fitted:
             "and get no cluster (label -1)."
         )
         task.tell(Note("silent_nodes", said, count=count))
-    fitted = _from_edges(graph, task) if from_edges else _from_networks(graph, rule, task)
+    root = heavy_tailed(graph.adjacency.data) and not task.recipe.paper
+    if root:
+        graph = graph.with_root_weights()
+        said = "a few edges hold most of the weight: each edge counts by the square root of its weight."
+        task.tell(Note("weights_square_root", said))
+    if placed and not task.recipe.paper:
+        note_without_networks(task, task.of_networks)
+        return _placed(whole, fit_edges(graph, _among(task, silent)), silent)
+    refuse_with_networks(task)
+    fitted = _from_networks(graph, rule, task)
     soft = spread(fitted.soft[:0] if silent.all() else fitted.soft, silent)
-    levels = [
-        replace(each, soft=(wide := spread(each.soft, silent)), labels=labels_of(wide, silent))
-        for each in fitted.levels
-    ]
-    fitted = replace(fitted, soft=soft, silent=silent, levels=levels)
-    if not placed:
-        return fitted
-    # Positions in a graph mean nothing in another one.
+    model = fitted.model
+    if isinstance(model, LearnedModel):
+        model.root = root
+    if placed:  # the paper's model of a graph without features
+        labels = fitted.soft.argmax(1)
+        return _placed(whole, replace(fitted, levels=Levels(labels[None], 0, (0.0,))), silent)
+    return replace(fitted, soft=soft, silent=silent, levels=_everywhere(fitted.levels, silent))
+
+
+def _edges_alone(graph: Graph, task: FitTask) -> str | None:
+    """Why the clusters come from the edges alone; None where features count."""
+    reason = featureless(graph)
+    if reason is not None or task.recipe.paper:
+        return reason
+    if task.use == "edges":
+        return "as asked for"
+    if graph.neighbors and task.use is None and graph.num_graphs == 1 and (graph.kinds == NUMBER).all():
+        return "they were made from the features, which describe the clusters (use='both' has networks read both)"
+    return None
+
+
+def _among(task: FitTask, silent: np.ndarray) -> FitTask:
+    """The task for the nodes that take part."""
+    if task.start is None or silent.all() or not silent.any():
+        return task
+    return replace(task, start=task.start.of(~silent))
+
+
+def _everywhere(levels: Levels | None, silent: np.ndarray) -> Levels | None:
+    """Levels of all nodes; -1 for those that took no part."""
+    if levels is None or not silent.any():
+        return levels
+    labels = np.full((len(levels.labels), len(silent)), -1, dtype=np.int64)
+    if not silent.all():
+        labels[:, ~silent] = levels.labels
+    return replace(levels, labels=labels)
+
+
+def _placed(whole: Graph, fitted: Fitted, silent: np.ndarray) -> Fitted:
+    """With the model that knows where the nodes of this graph are: positions mean nothing in another one."""
+    levels = fitted.levels
+    assert levels is not None
+    finest = levels.labels[-1]
+    above = np.zeros((len(levels.labels), int(finest.max(initial=0)) + 1), dtype=np.int64)
+    above[:, finest] = levels.labels
     names = None if whole.node_names is None else [str(name) for name in whole.node_names]
-    return replace(fitted, model=PlacedModel(soft, silent, names, signature(whole)))
-
-
-def _from_edges(graph: Graph, task: FitTask) -> Fitted:
-    """Positions, groups, moves and merges; see :mod:`softcut.clustering.edges`."""
-    most, nodes = max(task.numbers), graph.num_nodes
-    refuse_too_many(most, nodes, 4 * nodes * most + numbers_of_merges(nodes, most, task.recipe), task.device)
-    op = at_most_one(CSR.from_graph(graph, device=task.device))
-    judge = Judge(graph.adjacency, device=task.device)
-    found = EdgeClusters(op, task.numbers, task.seed, task.recipe)
-    settled = cache(found.settled)  # to judge a number, and to end with it
-
-    def judged(k: int, labels: Tensor) -> Candidate:
-        return candidate(judge, labels, k, judge(labels, k), agreement(labels, k), task.recipe)
-
-    k, candidates, _ = choose(
-        task, begun=lambda k: judged(k, found.begun(k)), ended=lambda k: judged(k, settled(k))
+    count = len(silent) if not silent.all() else 0
+    rows = np.flatnonzero(~silent) if count else np.zeros(0, dtype=np.int64)
+    place = sp.csr_array(
+        (np.ones(len(rows), np.float32), (rows, np.arange(len(rows)))), shape=(len(silent), len(rows))
     )
-    one = torch.zeros(graph.num_nodes, 1, dtype=torch.long, device=task.device)
-    labels = settled(k) if k > 1 else one
-    order = by_size(torch.bincount(labels[:, 0], minlength=k))
-    best = torch.from_numpy(np.argsort(order)).to(task.device)[labels[:, 0]]
-    soft = shares(op, best, k, task.recipe).cpu().numpy()
-    mean = mean_agreement(agreement(labels, k))
-    return Fitted(None, soft, judge(best, k), mean, candidates=candidates)
+    soft = sp.csr_array(place @ sp.csr_array(fitted.soft)[: len(rows)])
+    model: Any = PlacedModel(soft, above, levels.chosen, names, signature(whole))
+    if whole.neighbors and whole.x is not None and (whole.kinds == NUMBER).all():
+        model = NearestModel.fit(whole, model)
+    return replace(
+        fitted,
+        model=model,
+        soft=at_level(soft, above[levels.chosen])[0],
+        silent=silent,
+        levels=_everywhere(levels, silent),
+    )
 
 
 def _from_networks(graph: Graph, rule: str, task: FitTask) -> Fitted:
@@ -212,13 +199,23 @@ def _from_networks(graph: Graph, rule: str, task: FitTask) -> Fitted:
         soft = merged.soft.cpu().numpy()[:, order]
         return networks, merged, Level(k, soft, prepared.judge(labels, k), soft.argmax(1)), order
 
-    networks, merged, level, order = finished(chosen.k, recipe, tell, task.callback)
+    k = {"coarse": chosen.levels[0], "fine": chosen.levels[-1]}.get(str(task.scale), chosen.k)
+    networks, merged, level, order = finished(k, recipe, tell, task.callback)
     model = LearnedModel(merged.net, prepared.encoder, merged.consensus, merged.refiner, order, rule)
-    levels = [
-        level if k == chosen.k else finished(k, few, lambda note: None)[2]
-        for k in (chosen.levels if task.levels and chosen.candidates else ())
+    found = [
+        level if each == k else finished(each, few, lambda note: None)[2]
+        for each in (chosen.levels if task.open and graph.num_graphs == 1 else (k,))
     ]
-    weights = merged.weights.cpu().numpy()
+    levels, model.above = nested(found, k)
     return Fitted(
-        model, level.soft, level.evidence, networks.agreement, networks, weights, chosen.candidates, levels
+        model,
+        level.soft,
+        level.evidence,
+        networks.agreement,
+        networks,
+        merged.weights.cpu().numpy(),
+        chosen.candidates,
+        levels,
+        verdict=recipe.verdict(float(level.evidence.structure)),
+        interrupted=networks.result.interrupted,
     )

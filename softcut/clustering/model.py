@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import itertools
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -14,10 +14,11 @@ import torch
 from softcut.clustering.consensus import Consensus, Refiner
 from softcut.clustering.node_features import structural_features
 from softcut.clustering.prepare import Encoder, silent_nodes, without
-from softcut.errors import Argument, GraphError, Note
+from softcut.errors import Argument, GraphError, Note, ParameterError
 from softcut.graph import Graph
 from softcut.tables.arrays import listed, warn_caller
 from softcut.tables.kinds import kinds_note
+from softcut.tables.scaling import LIMIT, centre_and_scale
 from softcut.tables.schema import TableSchema
 from softcut.training import ReplicaNet, assign_in_chunks
 
@@ -29,9 +30,9 @@ def spread(soft: np.ndarray, silent: np.ndarray) -> np.ndarray:
     return out
 
 
-def labels_of(soft: np.ndarray, silent: np.ndarray) -> np.ndarray:
+def labels_of(soft: Any, silent: np.ndarray) -> np.ndarray:
     """The most probable cluster of each node; -1, as scikit-learn marks noise, for nodes without data."""
-    return np.where(silent, -1, soft.argmax(1))
+    return np.where(silent, -1, np.asarray(soft.argmax(1)).ravel())
 
 
 def by_graph(rows: np.ndarray, ptr: np.ndarray | None) -> Any:
@@ -49,14 +50,39 @@ class LearnedModel:
     refiner: Refiner | None
     order: np.ndarray  # [K]: column j of the result is column order[j] of the networks
     silence: str  # which nodes get no label; see prepare.silence_rule
+    root: bool = False  # whether weights of edges count by their square root
+    # [L, K] the cluster of each level up to the chosen one, the last row, that holds each cluster; None: one level.
+    above: np.ndarray | None = None
 
     def apply(
-        self, graph: Graph, device: torch.device, rows: int | None = None
+        self, graph: Graph, device: torch.device, rows: int | None = None, level: int | None = None
     ) -> tuple[np.ndarray, np.ndarray]:
         """Soft clusters [N, K], the largest cluster of the training nodes first, and which nodes say nothing [N].
 
         With `rows`, the device assigns that many nodes at a time, and everything else is computed on the CPU.
         """
+        soft, silent = self._chosen(graph, device, rows)
+        if level is None or self.above is None or level == len(self.above) - 1:
+            return soft, silent
+        if level >= len(self.above):
+            raise ParameterError(
+                f"level {level} is finer than the one that was learned ({len(self.above) - 1}): its clusters are known "
+                "for the nodes of the fit only (labels_at).",
+                argument="level",
+            )
+        merged = np.zeros((soft.shape[1], int(self.above[level].max()) + 1), dtype=soft.dtype)
+        merged[np.arange(soft.shape[1]), self.above[level]] = 1
+        return soft @ merged, silent
+
+    def renumbered(self, ids: np.ndarray) -> LearnedModel:
+        """The same with other numbers of the clusters."""
+        back = np.argsort(ids)
+        above = None if self.above is None else self.above[:, back]
+        if above is not None:
+            above[-1] = np.arange(len(back))
+        return replace(self, order=self.order[back], above=above)
+
+    def _chosen(self, graph: Graph, device: torch.device, rows: int | None) -> tuple[np.ndarray, np.ndarray]:
         if graph.x is None and not self.encoder.structural:
             raise GraphError(
                 "graph has no features but the model was fitted with some; pass ",
@@ -64,6 +90,8 @@ class LearnedModel:
                 ".",
             )
         graph = graph.in_mean_weights()
+        if self.root:
+            graph = graph.with_root_weights()
         silent = silent_nodes(graph, self.silence)
         if silent.all():
             return spread(np.zeros((0, len(self.order)), dtype=np.float32), silent), silent
@@ -91,16 +119,17 @@ _REACH = 100  # steps in which new nodes take the clusters of their neighbours
 
 @dataclass
 class PlacedModel:
-    """The clusters of a graph without features, known for its own nodes only."""
+    """The clusters of a graph that were found from its edges, known for its own nodes only."""
 
-    soft: np.ndarray  # [N, K], of its nodes
-    silent: np.ndarray  # [N], those without edges: their clusters are not known
+    soft: sp.csr_array  # [N, K], of its nodes at the finest level; rows of nodes without edges are empty
+    above: np.ndarray  # [L, K]: the cluster of each level, coarse to fine, that holds each of these
+    level: int  # the chosen one
     names: list[str] | None  # their names
     signature: str  # recognises the graph where it has no names
 
     def apply(
-        self, graph: Graph, device: torch.device, rows: int | None = None
-    ) -> tuple[np.ndarray, np.ndarray]:
+        self, graph: Graph, device: torch.device, rows: int | None = None, level: int | None = None
+    ) -> tuple[Any, np.ndarray]:
         """Soft clusters [N, K] of the same graph, or of one with its nodes by name, and those not known [N].
 
         New nodes follow their neighbours.
@@ -114,31 +143,143 @@ class PlacedModel:
             place = {name: i for i, name in enumerate(self.names)}
             known = np.array([place.get(name, -1) for name in graph.node_names])
             if (known >= 0).any():
-                return self._with_new(graph, np.where(self.silent[known], -1, known))
+                return self._at(self._with_new(graph, known), level)
         if same:
-            return self.soft.copy(), self.silent.copy()
+            return self._at(self.soft, level)
         raise GraphError(
             "graph is not the one the model was fitted on, which had no features: its clusters say where nodes are "
             "in that graph and mean nothing in another; give both graphs features, give nodes the names they had, or "
             "fit this graph."
         )
 
-    def _with_new(self, graph: Graph, known: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def known(self) -> tuple[Any, np.ndarray]:
+        """Soft clusters of its own nodes at the chosen level, and those that are in none."""
+        return at_level(self.soft, self.above[self.level])
+
+    def renumbered(self, ids: np.ndarray) -> Any:
+        """The same with other numbers of the clusters of the chosen level."""
+        above = self.above.copy()
+        above[self.level] = ids[above[self.level]]
+        return replace(self, above=above)
+
+    def _at(self, soft: sp.csr_array, level: int | None) -> tuple[Any, np.ndarray]:
+        return at_level(soft, self.above[self.level if level is None else level])
+
+    def _with_new(self, graph: Graph, known: np.ndarray) -> sp.csr_array:
         """Nodes with a known name keep their clusters; the others get the mean of their neighbours', step by step."""
-        new, k = known < 0, self.soft.shape[1]
-        out = np.zeros((len(known), k))
-        out[~new] = self.soft[known[~new]]
-        edges = sp.csr_array(graph.adjacency)[new]
-        for _ in range(_REACH if new.any() else 0):
-            near = edges @ out
-            total = near.sum(1, keepdims=True)
-            before = out[new]
-            out[new] = np.where(total > 0, near / np.where(total > 0, total, 1.0), before)
-            if np.abs(out[new] - before).max() < 1e-6:
+        silent = np.diff(self.soft.indptr) == 0
+        new = (known < 0) | silent[known]
+        rows = np.flatnonzero(~new)
+        place = sp.csr_array(
+            (np.ones(len(rows)), (rows, known[rows])), shape=(len(known), self.soft.shape[0])
+        )
+        out = sp.csr_array(place @ self.soft)
+        if not new.any():
+            return out
+        fresh = np.flatnonzero(new)
+        back = sp.csr_array(
+            (np.ones(len(fresh)), (fresh, np.arange(len(fresh)))), shape=(len(known), len(fresh))
+        )
+        fixed, edges = out, sp.csr_array(graph.adjacency)[new]
+        for _ in range(_REACH):
+            near = sp.csr_array(edges @ out)
+            total = np.asarray(near.sum(axis=1)).ravel()
+            near.data /= np.repeat(np.where(total > 0, total, 1.0), np.diff(near.indptr))
+            before, out = out, sp.csr_array(fixed + back @ near)
+            if not out.nnz or abs(out - before).max() < 1e-6:
                 break
-        total = out.sum(1, keepdims=True)
-        soft = np.where(total > 0, out / np.where(total > 0, total, 1.0), 1 / k).astype(self.soft.dtype)
-        return soft, total[:, 0] <= 0
+        return out
+
+
+@dataclass
+class NearestModel:
+    """Clusters of rows of numbers that were found from the edges between nearest rows."""
+
+    soft: sp.csr_array  # [N, K], of the rows at the finest level
+    above: np.ndarray  # [L, K]: the cluster of each level that holds each of these
+    level: int  # the chosen one
+    rows: np.ndarray  # [N, F], scaled
+    centre: np.ndarray  # [F]
+    factor: np.ndarray  # [F]
+    neighbors: int  # nearest rows that decide where a new row belongs
+    signature: str  # of the graph
+
+    @classmethod
+    def fit(cls, graph: Graph, placed: PlacedModel) -> NearestModel:
+        """From the graph of rows, and where their clusters are."""
+        x = _dense(graph.x)
+        centre, factor = centre_and_scale(x, graph.kinds)
+        rows = np.clip((x - centre) * factor, -LIMIT, LIMIT)
+        assert graph.neighbors is not None
+        return cls(
+            placed.soft, placed.above, placed.level, rows, centre, factor, graph.neighbors, placed.signature
+        )
+
+    def apply(
+        self, graph: Graph, device: torch.device, rows: int | None = None, level: int | None = None
+    ) -> tuple[Any, np.ndarray]:
+        """Soft clusters [N, K] of rows: those of the fit keep theirs, others get the mean of their nearest ones."""
+        from sklearn.neighbors import NearestNeighbors  # takes a while
+
+        if graph.x is None:
+            raise GraphError(
+                "graph has no features but the model was fitted with some; pass ",
+                Argument("features", text="them as X"),
+                ".",
+            )
+        if graph.num_features != len(self.centre):
+            raise GraphError(
+                f"the graph has {graph.num_features} features but the model was fitted with {len(self.centre)}; "
+                "give the same features in the same order."
+            )
+        above = self.above[self.level if level is None else level]
+        if signature(graph.in_mean_weights()) == self.signature:
+            return at_level(self.soft, above)
+        given = np.clip((_dense(graph.x) - self.centre) * self.factor, -LIMIT, LIMIT)
+        count = min(self.neighbors, len(self.rows))
+        distance, near = NearestNeighbors(n_neighbors=count).fit(self.rows).kneighbors(given)
+        same = distance[:, 0] <= 1e-9
+        weight = np.where(same[:, None], np.arange(count) == 0, 1 / count)
+        place = (weight.ravel(), (np.repeat(np.arange(len(given)), count), near.ravel()))
+        mean = sp.csr_array(place, shape=(len(given), len(self.rows)))
+        return at_level(sp.csr_array(mean @ self.soft), above)
+
+    def known(self) -> tuple[Any, np.ndarray]:
+        """Soft clusters of its own nodes at the chosen level, and those that are in none."""
+        return at_level(self.soft, self.above[self.level])
+
+    def renumbered(self, ids: np.ndarray) -> Any:
+        """The same with other numbers of the clusters of the chosen level."""
+        above = self.above.copy()
+        above[self.level] = ids[above[self.level]]
+        return replace(self, above=above)
+
+
+_DENSE = 1 << 26  # numbers of a table [N, K] that is written out; a larger one stays sparse
+
+
+def at_level(soft: sp.csr_array, above: np.ndarray) -> tuple[Any, np.ndarray]:
+    """Soft clusters [N, K] at a level whose cluster `above[c]` holds cluster c, and which rows say nothing.
+
+    Rows that say nothing have 1/K for each cluster, in a sparse table nothing.
+    """
+    k = int(above.max(initial=0)) + 1
+    merged = sp.csr_array(
+        (np.ones(len(above), np.float32), (np.arange(len(above)), above)), shape=(len(above), k)
+    )
+    out = sp.csr_array(soft @ merged)
+    total = np.asarray(out.sum(axis=1)).ravel()
+    silent = total <= 0
+    out.data = (out.data / np.repeat(np.where(silent, 1.0, total), np.diff(out.indptr))).astype(np.float32)
+    if out.shape[0] * k > _DENSE:
+        return out, silent
+    dense = out.toarray()
+    dense[silent] = 1 / k
+    return dense, silent
+
+
+def _dense(x: Any) -> np.ndarray:
+    return np.asarray(x.toarray() if sp.issparse(x) else x, dtype=np.float64)
 
 
 def signature(graph: Graph) -> str:

@@ -25,7 +25,7 @@ from softcut.errors import Detail, Note
 from softcut.metrics import Evidence, Judge
 
 if TYPE_CHECKING:
-    from softcut.clustering.fitting import FitTask
+    from softcut.clustering.fit_task import FitTask
 
 # What speaks for a number of clusters, and how long the networks were trained that say so (0: there were none).
 CANDIDATE = ("score", "structure", "agreement", "description_length", "iterations")
@@ -116,11 +116,11 @@ def choose(task: FitTask, begun: Judged, ended: Judged) -> Chosen:
         k = best_of(candidates)
         waiting = beside(k, candidates, numbers)
     candidates = dict(sorted(candidates.items()))
-    if task.may_be_one and begun is not ended and not _something_pays(candidates):
+    if task.open and begun is not ended and not _something_pays(candidates):
         # Before all are given up, the number that is nearest to paying is looked at closely.
         k = max(candidates, key=lambda c: (candidates[c]["structure"], -c))
         candidates[k] = ended(k)
-    one = task.may_be_one and not _something_pays(candidates)
+    one = task.open and not _something_pays(candidates)
     levels = (1,) if one else levels_of(candidates, k, recipe)
     _tell(task, candidates, 1 if one else k, levels)
     return Chosen(1 if one else k, candidates, levels)

@@ -153,6 +153,12 @@ class Recipe:
     trial_networks: int = 12
     supported: float = 0.5  # a peak of the curve with this share of the highest score is worth a note
     levels: int = 5  # numbers of clusters, coarse to fine, at most
+    # Where the edges decide: standard deviations of random graphs, and modularity above theirs, from which on there are
+    # communities, and from which on they are clear (benchmarks/verdicts.py).
+    some_deviations: float = 4.0
+    clear_deviations: float = 6.0
+    some_surplus: float = 0.01
+    clear_surplus: float = 0.03
     clear: float = 1.5  # from this structure on the verdict is "clear"; docs/images/structure.png shows why
     low_agreement: float = 0.1  # below this mean adjusted Rand index between networks a fit warns
 
@@ -194,6 +200,13 @@ class Recipe:
     def verdict(self, structure: float) -> str:
         """What the structure of a clustering says: "none", "weak" or "clear"."""
         return "none" if structure < 1 else "weak" if structure < self.clear else "clear"
+
+    def verdict_of_edges(self, deviations: float, surplus: float) -> str:
+        """What the distance from random graphs says: "none", "weak" or "clear"."""
+        if deviations < self.some_deviations or surplus < self.some_surplus:
+            return "none"
+        sure = deviations >= self.clear_deviations and surplus >= self.clear_surplus
+        return "clear" if sure else "weak"
 
     def budget(self, device: torch.device) -> int:
         """Numbers that a training may hold on a device."""

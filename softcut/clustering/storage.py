@@ -13,21 +13,23 @@ import math
 import re
 from collections import defaultdict
 from collections.abc import Mapping
-from dataclasses import asdict, fields
+from dataclasses import asdict, fields, replace
 from typing import Any, NoReturn
 
 import numpy as np
+import scipy.sparse as sp
 import torch
 from torch import Tensor
 
-from softcut.clustering.arguments import LIMITS
 from softcut.clustering.consensus import Consensus, Refiner
 from softcut.clustering.feature_map import FeatureMap
-from softcut.clustering.model import LearnedModel, PlacedModel, labels_of
+from softcut.clustering.fit_task import Levels
+from softcut.clustering.model import LearnedModel, NearestModel, PlacedModel, labels_of
 from softcut.clustering.networks import Replica
 from softcut.clustering.numbers import CANDIDATE
 from softcut.clustering.prepare import Encoder
 from softcut.clustering.recipe import EdgeRecipe, Recipe
+from softcut.communities.tree import Scales, Tree, tree_of
 from softcut.device import choose_device
 from softcut.errors import Detail, ModelFileError, Note, ParameterError
 from softcut.tables.kinds import WORD
@@ -35,17 +37,37 @@ from softcut.tables.schema import TableSchema
 from softcut.training import ReplicaNet
 
 _NOT_KEPT = ("callbacks", "recipe")  # functions, and what has an entry of its own
+_MOST_LEVELS = 100
+_MOST_IDS = 1 << 20  # numbers of clusters that went while others kept theirs
 _MOST_STEPS = 1_000  # of a propagation, so that a prediction of a hostile file ends
 # Attributes of a fitted estimator that are plain values.
 _FITTED = {
     **{"n_clusters_": int, "n_features_in_": int, "n_iter_": int, "structure_": float, "verdict_": str},
-    **{"agreement_": float, "converged_": bool, "interrupted_": bool, "fit_seconds_": float},
+    **{"agreement_": float, "converged_": bool, "interrupted_": bool, "fit_seconds_": float, "level_": int},
 }
+_OF_EDGES = ("deviations_", "surplus_")  # numbers, or None
+_VERDICTS = ("none", "weak", "clear")
 _NOTES = {"Note": Note, "Detail": Detail}  # kept with code and text, without values
 _ARRAYS = ("matrix", "kinds", "weight", "offset")  # of the projection of features
-_WHOLE = {"labels": -1, "encoder.kinds": 0}  # tensors of integers, and the least they hold
+# Tensors of integers, and the least they hold.
+_WHOLE = {
+    **{"labels": -1, "encoder.kinds": 0, "levels": -1, "above": 0, "finest.indices": 0, "finest.indptr": 0},
+    **{"scales.number": 1},
+}
 # Tensors of double precision; the other numbers are single.
-_DOUBLE = ("history.cut", "history.ortho", "encoder.centre", "encoder.limit", "encoder.scale")
+_DOUBLE = (
+    *("history.cut", "history.ortho", "encoder.centre", "encoder.limit", "encoder.scale", "inside", "marks"),
+    *(
+        "rows",
+        "centre",
+        "factor",
+        "scales.resolution",
+        "scales.modularity",
+        "scales.random",
+        "scales.agreement",
+    ),
+)
+_SCALES = ("resolution", "number", "modularity", "random", "agreement")
 _NAMES = "node_names"  # as bytes: those of a large graph are more than the JSON part may hold
 _MEASURES = ("centre", "limit", "scale")  # of the features at each distance
 # The axes of every tensor; those with one letter have one size: nodes N, clusters K, networks R and their units W,
@@ -59,6 +81,10 @@ _SHAPES = {
     **{"consensus.spread": "", "consensus.weights": "R"},
     **{"refiner.centre": "C", "refiner.scale": "", "refiner.kernel": "CK", "refiner.bias": "K"},
     "refiner.weight": "",
+    # Nested levels L, their clusters J in all, those of the finest one V, entries E of a sparse table; scales A.
+    **{"levels": "LN", "marks": "L", "inside": "J", "above": "MV"},
+    **{"finest.data": "E", "finest.indices": "E", "finest.indptr": "P"},
+    **{"rows": "NG", "centre": "G", "factor": "G", **{f"scales.{name}": "A" for name in _SCALES}},
 }
 
 
@@ -72,28 +98,51 @@ def pack(estimator: Any) -> tuple[dict[str, Tensor], dict[str, Any]]:
     params, fitted = estimator.get_params(deep=False), {name: getattr(estimator, name) for name in _FITTED}
     fitted["agreement_"] = None if math.isnan(fitted["agreement_"]) else float(fitted["agreement_"])
     fitted["notes_"] = [[type(note).__name__, note.code, str(note)] for note in estimator.notes_]
+    placed = not isinstance(model, LearnedModel)
+    scales = estimator.scales_
     meta = {
         "class": type(estimator).__name__,
         "params": {k: _plain(v) for k, v in params.items() if k not in _NOT_KEPT},
         "recipe": asdict(estimator._task_recipe()),
-        "fitted": fitted,
+        "fitted": fitted | {name: getattr(estimator, name) for name in _OF_EDGES},
         "candidates_": [[int(k), each] for k, each in estimator.candidates_.items()],
         "replicas_": [asdict(r) for r in estimator.replicas_],
         "feature_names_in_": None if names is None else [str(name) for name in names],
         "named": estimator.node_names_.dtype.hasobject,
         "schema": None if estimator.schema_ is None else estimator.schema_.to_json(),
         "graph_sizes": None if sizes is None else [int(p) for p in sizes],
-        "kind": "placed" if isinstance(model, PlacedModel) else "learned",
+        "scale_given": None if scales is None else scales.given,
+        "kind": "nearest" if isinstance(model, NearestModel) else "placed" if placed else "learned",
     }
     arrays = {
         "labels": estimator.labels_.astype(np.int64),
-        "soft": estimator.soft_,
         "weights": estimator.weights_,
         **{f"history.{name}": value for name, value in estimator.history_.items()},
     }
+    if scales is not None:
+        arrays |= {f"scales.{name}": scales[name] for name in _SCALES}
+    if estimator.levels_ is not None:
+        arrays |= {"levels": estimator.levels_.labels.astype(np.int64), "inside": estimator.tree_.inside}
+        arrays["marks"] = np.array(estimator.levels_.marks, dtype=np.float64)
+    if model.above is not None:
+        arrays["above"] = model.above.astype(np.int64)
+    if placed:
+        soft = model.soft
+        arrays |= {"finest.data": soft.data.astype(np.float32)}
+        arrays |= {f"finest.{each}": getattr(soft, each).astype(np.int64) for each in ("indices", "indptr")}
+    else:
+        arrays["soft"] = estimator.soft_
+    if isinstance(model, NearestModel):
+        arrays |= {"rows": model.rows, "centre": model.centre, "factor": model.factor}
     tensors = {name: torch.from_numpy(np.ascontiguousarray(value)) for name, value in arrays.items()}
     if isinstance(model, PlacedModel):
-        return tensors, {**meta, "model": {"names": model.names, "signature": model.signature}}
+        own = {"names": model.names, "signature": model.signature, "level": int(model.level)}
+        return tensors, {**meta, "model": own}
+    if isinstance(model, NearestModel):
+        if estimator.node_names_.dtype.hasobject:
+            tensors[_NAMES] = torch.frombuffer(bytearray(_as_bytes(estimator.node_names_)), dtype=torch.uint8)
+        own = {"neighbors": int(model.neighbors), "signature": model.signature, "level": int(model.level)}
+        return tensors, {**meta, "model": own}
     encoder, features = model.encoder, model.encoder.features
     if estimator.node_names_.dtype.hasobject:
         tensors[_NAMES] = torch.frombuffer(bytearray(_as_bytes(estimator.node_names_)), dtype=torch.uint8)
@@ -111,6 +160,7 @@ def pack(estimator: Any) -> tuple[dict[str, Tensor], dict[str, Any]]:
         "refiner": model.refiner is not None,
         "order": model.order.tolist(),
         "silence": model.silence,
+        "root": model.root,
     }
     parts: dict[str, dict[str, Any]] = {
         "net": model.net.state_dict(),
@@ -160,37 +210,48 @@ def unpack(cls: type, tensors: dict[str, Tensor], meta: Mapping[str, Any]) -> An
         setattr(est, name, wanted(value))
     est.notes_ = [_NOTES[kind](str(code), str(text)) for kind, code, text in fitted["notes_"]]
     est.schema_ = None if meta["schema"] is None else TableSchema.from_json(meta["schema"])
-    soft, names, sizes = tensors["soft"], meta["feature_names_in_"], meta["graph_sizes"]
-    n, k = soft.shape
-    est.n_clusters_, est.verdict_ = k, recipe.verdict(est.structure_)
+    names, sizes = meta["feature_names_in_"], meta["graph_sizes"]
+    for name in _OF_EDGES:
+        setattr(est, name, None if fitted[name] is None else float(fitted[name]))
+    _check(est.verdict_ in _VERDICTS, "verdict_")
+    n = len(tensors["labels"])
     est.replicas_ = replicas
     est.candidates_ = {
         int(number): {name: float(each[name]) for name in CANDIDATE} for number, each in meta["candidates_"]
     }
     silent = tensors["labels"].numpy() < 0
-    est.soft_, est.weights_ = soft.numpy(), tensors["weights"].numpy()
-    est.labels_ = labels_of(est.soft_, silent)
+    est.weights_ = tensors["weights"].numpy()
     est.history_ = {name: tensors[f"history.{name}"].numpy() for name in ("cut", "ortho")}
     est._graph_sizes = None if sizes is None else np.asarray(sizes, dtype=np.int64)
     node_names = json.loads(tensors[_NAMES].numpy().tobytes()) if _NAMES in tensors else None
     _check(node_names is None or len(node_names) == n, _NAMES)
-    if kind == "placed":
-        placed = meta["model"]
-        node_names = None if placed["names"] is None else [str(name) for name in placed["names"]]
-        _check(node_names is None or len(node_names) == n, "model.names")
-        est._model = PlacedModel(est.soft_.copy(), silent, node_names, str(placed["signature"]))
-    else:
-        est._model = _learned(tensors, meta["model"], recipe, k)
+    est.scales_, est.levels_, est.tree_ = _scales(tensors, meta), *_levels(tensors, est.level_)
+    if kind == "learned":
+        est.soft_ = tensors["soft"].numpy()
+        est._model = _learned(tensors, meta["model"], recipe, est.soft_.shape[1])
         if not est._model.encoder.structural:
             est.n_features_in_ = est._model.encoder.in_channels
+    else:
+        est._model = _located(kind, tensors, meta["model"])
+        est.soft_, without = est._model.known()
+        _check(np.array_equal(without, silent), "finest")
+        if kind == "placed":
+            node_names = est._model.names
+            _check(node_names is None or len(node_names) == n, "model.names")
+    soft, k = est.soft_, est.soft_.shape[1]
+    est.n_clusters_ = k
+    est.labels_ = labels_of(soft, silent)
+    _check(est.levels_ is None or np.array_equal(est.labels_at(est.level_), est.labels_), "levels")
     est.node_names_ = np.arange(n) if node_names is None else np.asarray(node_names, dtype=object)
     if names is not None:
         est.feature_names_in_ = np.asarray([str(name) for name in names], dtype=object)
     _check(names is None or len(names) == est.n_features_in_, "feature_names_in_")
     _check(est.schema_ is None or len(est.schema_.kinds) == est.n_features_in_, "schema")
-    _check(bool((soft >= 0).all()) and np.allclose(est.soft_.sum(1), 1, atol=1e-3), "soft")
+    values, totals = (soft.data if sp.issparse(soft) else soft), np.asarray(soft.sum(axis=1)).ravel()
+    _check(bool((values >= 0).all()) and np.allclose(totals[~silent], 1, atol=1e-3), "soft")
     _check(np.array_equal(est.labels_, tensors["labels"].numpy()), "labels")
-    _check(bool((est.soft_[silent] == est.soft_.dtype.type(1 / k)).all()), "labels")
+    if not sp.issparse(soft):
+        _check(bool((soft[silent] == soft.dtype.type(1 / k)).all()), "labels")
     rising = sizes is None or all(a < b for a, b in itertools.pairwise(sizes))
     _check(rising and (sizes is None or [*sizes[:1], *sizes[-1:]] == [0, n]), "graph_sizes")
     again, described = pack(est)
@@ -206,8 +267,54 @@ def unpack(cls: type, tensors: dict[str, Tensor], meta: Mapping[str, Any]) -> An
         said = f"the model was fitted on {est.device!r}, which this machine does not have: device='auto' is used."
         est._note(Note("device_not_here", said, device=est.device))
         est.device = "auto"
-    est._task(LIMITS["n_clusters"])  # refuses what a fit would refuse
+    est._check_arguments()  # refuses what a fit would refuse
     return est
+
+
+def _scales(tensors: Mapping[str, Tensor], meta: Mapping[str, Any]) -> Scales | None:
+    """The resolutions that were compared."""
+    given = meta["scale_given"]
+    if "scales.resolution" not in tensors:
+        _check(given is None, "scale_given")
+        return None
+    made = Scales(**{name: tensors[f"scales.{name}"].numpy() for name in _SCALES}, given=given)
+    _check(given is None or (type(given) is int and 0 <= given < len(made)), "scale_given")
+    return made
+
+
+def _levels(tensors: Mapping[str, Tensor], level: int) -> tuple[Levels | None, Tree | None]:
+    """Nested levels and their tree."""
+    if "levels" not in tensors:
+        return None, None
+    labels = tensors["levels"].numpy()
+    _check(0 <= level < len(labels) and len(labels) <= _MOST_LEVELS, "level_")
+    _check(int(labels.max(initial=-1)) < max(1, labels.shape[1]) + _MOST_IDS, "levels")
+    tree = tree_of(labels, [np.zeros(int(each.max(initial=-1)) + 1) for each in labels])
+    _check(len(tree) == len(tensors["inside"]), "inside")
+    levels = Levels(labels, level, tuple(tensors["marks"].tolist()))
+    return levels, replace(tree, inside=tensors["inside"].numpy())
+
+
+def _located(kind: str, tensors: Mapping[str, Tensor], meta: Mapping[str, Any]) -> PlacedModel | NearestModel:
+    """The clusters of a graph, or of its rows."""
+    above, level = tensors["above"].numpy(), int(meta["level"])
+    data, indices, indptr = (tensors[f"finest.{name}"].numpy() for name in ("data", "indices", "indptr"))
+    n = len(tensors["labels"])
+    right = len(indptr) == n + 1 and indptr[0] == 0 and indptr[-1] == len(data)
+    _check(right and bool((np.diff(indptr) >= 0).all()), "finest.indptr")
+    _check(
+        bool((data > 0).all()) and (not len(indices) or int(indices.max()) < above.shape[1]), "finest.indices"
+    )
+    _check(0 <= level < len(above) and int(above.max(initial=0)) < n + _MOST_IDS, "above")
+    soft = sp.csr_array((data, indices, indptr), shape=(n, above.shape[1]))
+    if kind == "placed":
+        names = None if meta["names"] is None else [str(name) for name in meta["names"]]
+        return PlacedModel(soft, above, level, names, str(meta["signature"]))
+    _check(kind == "nearest", "kind")
+    rows, centre, factor = (tensors[name].numpy() for name in ("rows", "centre", "factor"))
+    neighbors = int(meta["neighbors"])
+    _check(neighbors >= 1, "model.neighbors")
+    return NearestModel(soft, above, level, rows, centre, factor, neighbors, str(meta["signature"]))
 
 
 def _learned(tensors: Mapping[str, Tensor], meta: Mapping[str, Any], recipe: Recipe, k: int) -> LearnedModel:
@@ -245,7 +352,18 @@ def _learned(tensors: Mapping[str, Tensor], meta: Mapping[str, Any], recipe: Rec
         refiner=Refiner(**parts["refiner"]) if meta["refiner"] else None,
         order=order,
         silence=meta["silence"],
+        root=bool(meta["root"]),
+        above=_merges(tensors, k),
     )
+
+
+def _merges(tensors: Mapping[str, Tensor], k: int) -> np.ndarray | None:
+    """The cluster of each coarser level that holds each cluster."""
+    if "above" not in tensors:
+        return None
+    above = tensors["above"].numpy()
+    _check(above.shape[1] == k and int(above.max()) < k, "above")
+    return above
 
 
 def _recipe(given: Mapping[str, Any]) -> Recipe:

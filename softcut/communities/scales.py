@@ -16,14 +16,14 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from softcut.communities.engine import adjusted_rand, apart, coarser, communities, finer, quality
-from softcut.communities.tree import Scales
 from softcut.communities.network import Network
+from softcut.communities.tree import Scales
 
 RandomGraph = Callable[[int], Network]  # the random graph of a seed
 
 RESOLUTIONS = tuple(np.round(np.geomspace(0.125, 8, 13), 4).tolist())  # steps of the square root of 2
 ASKED = (0.5, 0.7071, 1.0, 1.4142, 2.8284)  # of these, for the verdict
-_SEVERAL, _MANY = 20_000, 2_000_000  # edges from which on fewer runs are made, and fewer still
+_FEW, _SEVERAL, _MANY = 1_000, 5_000, 2_000_000  # edges from which on fewer runs are made
 _FEWEST, _MOST = 4, 20  # random graphs of the verdict
 _BESIDE = 2  # levels on either side of the chosen one
 _LEAST_WORTH = (
@@ -55,6 +55,9 @@ class Search:
     largest: int | None = None
     interrupted: bool = False
     _runs: dict[tuple[float, int], tuple[np.ndarray, float]] = field(default_factory=dict)
+    _best: dict[float, np.ndarray] = field(
+        default_factory=dict
+    )  # of a resolution, in place of those of its runs
     _random: dict[tuple[float, int], float] = field(default_factory=dict)
     _graphs: dict[int, Network] = field(default_factory=dict)
 
@@ -80,18 +83,24 @@ class Search:
     @property
     def _plan(self) -> tuple[tuple[float, ...], int, int, tuple[float, ...]]:
         """Resolutions, seeds, random graphs at all of them, and the resolutions of the verdict."""
+        if self.network.edges <= _FEW:
+            return RESOLUTIONS, 10, 20, ASKED
         if self.network.edges <= _SEVERAL:
-            return RESOLUTIONS, 4, 3, ASKED
+            return RESOLUTIONS, 5, 5, ASKED
         if self.network.edges <= _MANY:
             return RESOLUTIONS, 3, 1, ASKED[::2]
         return RESOLUTIONS[::2], 2, 1, (0.5, 1.0, 2.0)
 
     # ------------------------------------------------------------------------------------------- scales
 
-    def scales(self) -> Scales:
-        """All resolutions; an interrupt (Ctrl-C) ends the search with those that were found."""
+    def scales(self, given: float | None = None) -> Scales:
+        """All resolutions; an interrupt (Ctrl-C) ends the search with those that were found.
+
+        A `given` resolution is looked at, too, and is the chosen one.
+        """
         grid, seeds, graphs, _ = self._plan
-        order = sorted(grid, key=lambda g: abs(np.log(g)))
+        grid = grid if given is None else (*grid, given)
+        order = sorted(set(grid), key=lambda g: (g != given, abs(np.log(g))))
         try:
             for g in order:
                 self.run(g, 0)
@@ -105,7 +114,19 @@ class Search:
             self.interrupted = True
             if not self._runs:
                 raise
-        return self._table()
+        table = self._table()
+        return table if given is None else table.at(given)
+
+    def nearest(self, scales: Scales, labels: np.ndarray) -> float:
+        """The resolution whose communities agree most with labels [N]; nodes with -1 do not count."""
+        known = labels >= 0
+        own = np.unique(labels[known], return_inverse=True)[1].reshape(-1)
+        alike = [adjusted_rand(own, self.best(float(g))[known]) for g in scales.resolution]
+        return float(scales.resolution[int(np.argmax(alike))])
+
+    def put(self, resolution: float, labels: np.ndarray) -> None:
+        """Take these labels as the communities at a resolution."""
+        self._best[resolution] = labels
 
     def _table(self) -> Scales:
         columns: list[tuple[float, ...]] = []
@@ -125,10 +146,12 @@ class Search:
                 )
             )
         made = list(map(np.array, zip(*columns, strict=True)))
-        return Scales(made[0], made[1].astype(np.int64), *made[2:])
+        return Scales(made[0], made[1].astype(np.int64), made[2], made[3], made[4])
 
     def best(self, resolution: float) -> np.ndarray:
         """The labels with the highest modularity at a resolution that was run."""
+        if resolution in self._best:
+            return self._best[resolution]
         runs = [run for (g, _), run in self._runs.items() if g == resolution]
         return max(runs, key=lambda run: run[1])[0]
 
@@ -166,8 +189,8 @@ class Search:
         """Nested labels [L, N], coarse to fine, which of them is the chosen level, and the resolution of each.
 
         Beside the chosen scale at most two coarser and two finer ones: one after another that with the highest score
-        times its distance (1 - adjusted Rand index) from those taken. Coarser levels join communities of the chosen one, finer levels
-        divide them.
+        times its distance (1 - adjusted Rand index) from those taken. Coarser levels join communities of the chosen
+        one, finer levels divide them.
         """
         chosen = scales.chosen
         picked = self._picked(scales)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import numpy as np
 
 from softcut.errors import require
+
+_NEAR = 0.8  # share of the highest score
 
 
 class Columns:
@@ -58,6 +60,7 @@ class Scales(Columns):
     modularity: np.ndarray
     random: np.ndarray
     agreement: np.ndarray
+    given: int | None = field(default=None, metadata={"column": False})  # the row that was asked for, if any
 
     @property
     def score(self) -> np.ndarray:
@@ -67,8 +70,26 @@ class Scales(Columns):
 
     @property
     def chosen(self) -> int:
-        """Which row is the chosen one."""
-        return int(self.score.argmax()) if len(self.resolution) else 0
+        """Which row is the chosen one: the highest score.
+
+        Below resolution 1, which is what modularity without a resolution means, the finest one up to it that has at
+        least four fifths of the highest score.
+        """
+        if self.given is not None:
+            return self.given
+        score = self.score
+        near = np.flatnonzero((score >= _NEAR * score.max()) & (self.resolution <= 1))
+        return max(int(score.argmax()), int(near.max(initial=0)))
+
+    def at(self, resolution: float) -> Scales:
+        """The same with the row of a resolution as the chosen one."""
+        return replace(self, given=int(np.abs(self.resolution - resolution).argmin()))
+
+    def plot(self, path: Any = None) -> Any:
+        """A picture of modularity, that of random graphs and their product with agreement, over the resolution."""
+        from softcut.communities.scales_plot import draw_scales
+
+        return draw_scales(self, path)
 
 
 @dataclass(frozen=True, repr=False)
@@ -106,3 +127,14 @@ def tree_of(levels: np.ndarray, inside: list[np.ndarray]) -> Tree:
         parts["size"].append(size[used])
         parts["inside"].append(inside[depth][used])
     return Tree(**{name: np.concatenate(each) for name, each in parts.items()})
+
+
+def inside_shares(adjacency: Any, labels: np.ndarray) -> np.ndarray:
+    """Share of the weight of each community's edges that stays inside; 0 for one without edges. -1: in none."""
+    k = int(labels.max(initial=-1)) + 1
+    rows = np.repeat(np.arange(len(labels)), np.diff(adjacency.indptr))
+    own, other, weight = labels[rows], labels[adjacency.indices], adjacency.data.astype(np.float64)
+    placed, same = own >= 0, (own >= 0) & (own == other)
+    total = np.bincount(own[placed], weight[placed], minlength=k)
+    inside = np.bincount(own[same], weight[same], minlength=k)
+    return np.divide(inside, total, out=np.zeros(k), where=total > 0)

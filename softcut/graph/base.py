@@ -241,6 +241,19 @@ class BaseGraph:
         adjacency = sp.csr_array((weight, self.adjacency.indices, ends), shape=self.adjacency.shape)
         return self._replace(adjacency=adjacency, weighted=bool((weight != 1).any()))
 
+    def with_root_weights(self) -> Self:
+        """The same graph with the square roots of its weights.
+
+        >>> from softcut.graph import Graph
+        >>> Graph.from_edges([[0, 1], [1, 2]], edge_weight=[4, 9]).with_root_weights().adjacency.data.tolist()
+        [2.0, 2.0, 3.0, 3.0]
+        """
+        adjacency = self.adjacency
+        root = sp.csr_array(
+            (np.sqrt(adjacency.data), adjacency.indices, adjacency.indptr), shape=adjacency.shape
+        )
+        return self._replace(adjacency=root)
+
     def with_notes(self, *notes: str) -> Self:
         """The same graph with more notes.
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:  # reading graphs need not load torch
     from torch import Tensor
 
 _FORMAT = "softcut-model"
-_VERSION = 9
+_VERSION = 10
 _DIGEST = "sha256"
 FILE_FIELDS = ("format", "version", _DIGEST)  # of the JSON part that are of the file, not of the model
 _OLD_DIGEST = (
