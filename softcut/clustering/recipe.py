@@ -128,7 +128,7 @@ class Recipe:
     )
     # Behind the highest evidence by this share of it a network, or a k-means that compares numbers of clusters, has
     # 1/e of the weight of the best.
-    width: float = 0.1
+    width: float = 0.07
     fusion: float = 1.0  # weight of the propagated features beside the networks
     consensus_columns: int = 64  # leading directions that its k-means sees
     consensus_restarts: int = 20

@@ -71,10 +71,25 @@ def test_of_numbers_whose_clusters_pay_the_best():
 
 
 def test_levels_are_the_best_of_every_octave():
-    scores = {2: 0.3, 3: 0.4, 4: 0.5, 5: 0.6, 7: 0.55, 8: 0.9, 15: 1.0, 16: 0.9, 31: 0.95, 32: 0.7, 50: 0.2, 64: 0.1}
+    scores = {
+        2: 0.3,
+        3: 0.4,
+        4: 0.5,
+        5: 0.6,
+        7: 0.55,
+        8: 0.9,
+        15: 1.0,
+        16: 0.9,
+        31: 0.95,
+        32: 0.7,
+        50: 0.2,
+        64: 0.1,
+    }
     candidates = {k: said_for(score) for k, score in scores.items()}
     assert levels_of(candidates, 15, Recipe()) == (3, 5, 15, 31, 32)
-    assert levels_of(candidates, 64, Recipe()) == (5, 15, 31, 32, 64), "the one that was chosen is always there"
+    assert levels_of(candidates, 64, Recipe()) == (5, 15, 31, 32, 64), (
+        "the one that was chosen is always there"
+    )
     assert levels_of(candidates, 15, Recipe(levels=2)) == (15, 31)
     assert levels_of(candidates, 15, Recipe(levels=1)) == (15,)
     candidates[5]["structure"] = candidates[4]["structure"] = candidates[7]["structure"] = 0.9
