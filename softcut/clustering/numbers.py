@@ -6,7 +6,8 @@ halfway between two that are known. The highest
     score(K) = nats explained / (N H^1/2) * agreement
 
 is taken, of the numbers whose clusters explain more than they cost where there are any. No single number is right for
-every graph and every purpose, so there are levels, too: the best number of every octave (2 to 3, 4 to 7, 8 to 15, ...).
+every graph and every purpose, so there are levels, too: from the number that is chosen upwards and downwards, the best
+of every octave.
 """
 
 from __future__ import annotations
@@ -133,14 +134,13 @@ def best_of(candidates: Mapping[int, Candidate]) -> int:
 
 
 def levels_of(candidates: Mapping[int, Candidate], k: int, recipe: Recipe) -> tuple[int, ...]:
-    """Rising numbers, K among them: the best of every octave whose clusters explain more than they cost."""
+    """Rising numbers, K among them: of every octave around K, 2K, K/2, 4K, ... the best whose clusters pay."""
     octaves: dict[int, dict[int, Candidate]] = {}
     for number, each in candidates.items():
-        octaves.setdefault(int(math.log2(number)), {})[number] = each
-    own = int(math.log2(k))
-    best = {octave: best_of(among) for octave, among in octaves.items() if octave != own}
-    others = [n for n in best.values() if n > 1 and candidates[n]["structure"] >= 1]
-    others.sort(key=lambda n: (-candidates[n]["score"], n))
+        octave = round(math.log2(number / k))
+        if octave and number > 1 and each["structure"] >= 1:
+            octaves.setdefault(octave, {})[number] = each
+    others = sorted(map(best_of, octaves.values()), key=lambda n: (-candidates[n]["score"], n))
     return tuple(sorted([k, *others[: recipe.levels - 1]]))
 
 
