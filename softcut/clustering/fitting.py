@@ -214,8 +214,9 @@ def _from_networks(graph: Graph, rule: str, task: FitTask) -> Fitted:
 
     networks, merged, level, order = finished(chosen.k, recipe, tell, task.callback)
     model = LearnedModel(merged.net, prepared.encoder, merged.consensus, merged.refiner, order, rule)
+    fewer = replace(recipe, networks=min(recipe.level_networks, recipe.networks))
     levels = [
-        level if k == chosen.k else finished(k, few, lambda note: None)[2]
+        level if k == chosen.k else finished(k, fewer, lambda note: None)[2]
         for k in (chosen.levels if task.levels and chosen.candidates else ())
     ]
     weights = merged.weights.cpu().numpy()

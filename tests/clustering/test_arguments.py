@@ -134,7 +134,8 @@ def test_what_compares_numbers_of_clusters_does_not_change_the_digest_for_one_nu
     for name, value in vars(Recipe()).items():
         other = (*value, 99) if isinstance(value, tuple) else OTHER[name] if name in OTHER else value * 2
         same |= {name} if replace(Recipe(), **{name: other}).digest_of(several=False) == one else set()
-    compared = {"auto", "few_numbers", "spacing", "looks", "trial_networks", "supported", "levels"}
+    compared = {"auto", "few_numbers", "spacing", "looks", "quick_sample", "quick_rounds"}
+    compared |= {"trial_networks", "supported", "levels", "level_networks"}
     assert same == compared and one != Recipe().digest
 
 
