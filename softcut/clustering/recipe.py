@@ -24,8 +24,10 @@ _MAY_BE_ZERO = ("hidden", "steps", "start_iterations", "distances")  # other who
 _POSITIVE = ("longest_row", "learning_rate", "temperature", "width", "spacing")  # other numbers may be 0
 _SHARES = ("edge_starts", "restart")  # at most 1
 # How numbers of clusters are compared.
-_SEVERAL = ("auto", "few_numbers", "spacing", "looks", "quick_sample", "quick_rounds")
-_SEVERAL += ("trial_networks", "supported", "levels", "level_networks")
+_SEVERAL = (
+    *("auto", "few_numbers", "spacing", "looks", "quick_sample", "quick_rounds", "trial_networks"),
+    *("supported", "levels", "level_networks"),
+)
 
 
 def _check(recipe: Any) -> None:
