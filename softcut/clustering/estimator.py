@@ -64,8 +64,8 @@ class GraphClustering(
     ----------
     n_clusters : int, range or "auto"
         K. A range (or list) of numbers, such as ``range(2, 21)``: the one with the highest product of what
-        clusterings explain and how well they agree; see :func:`softcut.clustering.fitting.candidate`. "auto" is
-        ``range(2, 13)``, and 1 where no number explains more than it costs.
+        clusterings explain and how well they agree; see :func:`softcut.clustering.numbers.candidate`. "auto" is
+        ``range(2, 51)``, and 1 where no number explains more than it costs.
     objective : str, optional
         What networks minimise: "evidence" (its negative), "mincut" (the paper's cut), "ratio_trace" (the classic
         one), "dmon" or "just_balance". None, here and below: the recipe's.
