@@ -234,6 +234,7 @@ PAPER = Recipe(
     ortho_weight=1.0,
     select="best",
     width=0.2,  # read only where several numbers are compared: one network is chosen, not a consensus
+    auto=tuple(range(2, 13)),  # for each of them networks are trained
     fusion=0.0,
     refine=False,
 )
