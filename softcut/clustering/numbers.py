@@ -3,10 +3,11 @@
 Few numbers are all compared. Of many, those that rise by a fifth or more come first, then those around the best, each
 halfway between two that are known. The highest
 
-    score(K) = nats explained per node * agreement^2
+    score(K) = nats explained / (N H^1/2) * agreement
 
 is taken, of the numbers whose clusters explain more than they cost where there are any. No single number is right for
-every graph and every purpose, so there are levels, too: the best number of every octave (2 to 3, 4 to 7, 8 to 15, ...).
+every graph and every purpose, so there are levels, too: from the number that is chosen upwards and downwards, the best
+of every octave.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ def candidate(
 ) -> Candidate:
     """What speaks for K, from clusterings `labels` [N, R] into it, their evidence and their agreement [R, R].
 
-        score(K) = (G_e + G_x) / N * agreement^2
+        score(K) = (G_e + G_x) / (N H^1/2) * agreement
 
     The first factor is what a clustering explains of edges and features, of the part that pays: it rises with K as
     long as there is more to explain. The second, from the mean adjusted Rand index between them, falls as soon as there
@@ -54,13 +55,13 @@ def candidate(
     distance without signal do not vote. The structure is that of the clustering with most evidence.
     """
     weight = evidence_weights(evidence, recipe.width).double().to(ari.device)
-    gain = evidence.paid * evidence.entropy
+    gain = evidence.paid * evidence.entropy.sqrt()
     pairs = torch.outer(weight, weight).fill_diagonal_(0)
     total = float(pairs.sum())
     agreement = float((pairs * ari).sum()) / total if total > 0 else 0.0
     best = int(evidence.value.argmax())
     return {
-        "score": max(0.0, float((weight.to(gain.device) * gain).sum())) * max(0.0, agreement) ** 2,
+        "score": max(0.0, float((weight.to(gain.device) * gain).sum())) * max(0.0, agreement),
         "structure": float(judge(labels[:, best].contiguous(), k).structure),
         "agreement": agreement,
         "description_length": float(evidence.description_length[best]),
@@ -133,14 +134,13 @@ def best_of(candidates: Mapping[int, Candidate]) -> int:
 
 
 def levels_of(candidates: Mapping[int, Candidate], k: int, recipe: Recipe) -> tuple[int, ...]:
-    """Rising numbers, K among them: the best of every octave whose clusters explain more than they cost."""
+    """Rising numbers, K among them: of every octave around K, 2K, K/2, 4K, ... the best whose clusters pay."""
     octaves: dict[int, dict[int, Candidate]] = {}
     for number, each in candidates.items():
-        octaves.setdefault(int(math.log2(number)), {})[number] = each
-    own = int(math.log2(k))
-    best = {octave: best_of(among) for octave, among in octaves.items() if octave != own}
-    others = [n for n in best.values() if n > 1 and candidates[n]["structure"] >= 1]
-    others.sort(key=lambda n: (-candidates[n]["score"], n))
+        octave = round(math.log2(number / k))
+        if octave and number > 1 and each["structure"] >= 1:
+            octaves.setdefault(octave, {})[number] = each
+    others = sorted(map(best_of, octaves.values()), key=lambda n: (-candidates[n]["score"], n))
     return tuple(sorted([k, *others[: recipe.levels - 1]]))
 
 
@@ -167,8 +167,7 @@ def _tell(task: FitTask, candidates: Mapping[int, Candidate], k: int, levels: Se
     if best > 0:
         curve = ", ".join(f"{c}: {each['score'] / best:.2f}" for c, each in candidates.items())
         said = (
-            "nats explained times the squared agreement of restarts, by number of clusters, relative to the highest: "
-            f"{curve}."
+            f"evidence times agreement of restarts, by number of clusters, relative to the highest: {curve}."
         )
         task.tell(Detail("scores_of_numbers", said))
 

@@ -24,7 +24,10 @@ _MAY_BE_ZERO = ("hidden", "steps", "start_iterations", "distances")  # other who
 _POSITIVE = ("longest_row", "learning_rate", "temperature", "width", "spacing")  # other numbers may be 0
 _SHARES = ("edge_starts", "restart")  # at most 1
 # How numbers of clusters are compared.
-_SEVERAL = ("auto", "few_numbers", "spacing", "looks", "trial_networks", "supported", "levels")
+_SEVERAL = (
+    *("auto", "few_numbers", "spacing", "looks", "quick_sample", "quick_rounds", "trial_networks"),
+    *("supported", "levels", "level_networks"),
+)
 
 
 def _check(recipe: Any) -> None:
@@ -128,7 +131,7 @@ class Recipe:
     )
     # Behind the highest evidence by this share of it a network, or a k-means that compares numbers of clusters, has
     # 1/e of the weight of the best.
-    width: float = 0.1
+    width: float = 0.07
     fusion: float = 1.0  # weight of the propagated features beside the networks
     consensus_columns: int = 64  # leading directions that its k-means sees
     consensus_restarts: int = 20
@@ -144,13 +147,13 @@ class Recipe:
 
     # ---- choose the number of clusters, and say what was found (numbers.py, estimator.py)
     auto: tuple[int, ...] = tuple(range(2, 51))  # the numbers that n_clusters="auto" chooses among
-    few_numbers: int = (
-        12  # so many are all compared; of more, numbers that rise by `spacing` and those around the best
-    )
-    spacing: float = 1.2
+    few_numbers: int = 12  # so many are all compared; of more, some that rise by
+    spacing: float = 1.2  # this factor, then those around the best
     looks: int = 18  # k-means that are compared for each number: three for each distance
-    # Networks in their place for the paper's model and before the answer is one cluster, and those of further levels.
-    trial_networks: int = 12
+    # Above `few_numbers` clusters each of these has one try only, on so many nodes, and so many iterations.
+    quick_sample: int = 4_000
+    quick_rounds: int = 15
+    trial_networks: int = 12  # in their place for the paper's network, and before the answer is one cluster
     supported: float = 0.5  # a peak of the curve with this share of the highest score is worth a note
     levels: int = 5  # numbers of clusters, coarse to fine, at most
     # Where the edges decide: standard deviations of random graphs, and modularity above theirs, from which on there are
@@ -159,6 +162,7 @@ class Recipe:
     clear_deviations: float = 6.0
     some_surplus: float = 0.01
     clear_surplus: float = 0.03
+    level_networks: int = 6  # for each number but the one that is chosen: one for each distance
     clear: float = 1.5  # from this structure on the verdict is "clear"; docs/images/structure.png shows why
     low_agreement: float = 0.1  # below this mean adjusted Rand index between networks a fit warns
 
@@ -243,6 +247,7 @@ PAPER = Recipe(
     ortho_weight=1.0,
     select="best",
     width=0.2,  # read only where several numbers are compared: one network is chosen, not a consensus
+    auto=tuple(range(2, 13)),  # for each of them networks are trained
     fusion=0.0,
     refine=False,
 )

@@ -58,7 +58,7 @@ class Starts:
         """A k-means of the features at its distance for each network, for some of them clusters of the edges.
 
         To `compare` numbers of clusters, all are k-means; as there are many, each is the best of a few tries on a
-        sample of many nodes.
+        sample of many nodes. Where numbers are large each is a single short one on a smaller sample.
         """
         recipe, nodes, z = self._recipe, self._prepared.nodes, self._prepared.encoded.z
         edges = not compare and k > 1 and not self._large and self._prepared.one_graph
@@ -66,8 +66,14 @@ class Starts:
         groups = [(scale, len(list(members))) for scale, members in itertools.groupby(scales)]
         # Networks of each distance that begin from their features; the others, at least one of two, from the edges.
         counts = [each - max(round(share * each), int(share > 0 and each > 1)) for _, each in groups]
-        tries = recipe.large_restarts if self._large and not compare else recipe.start_restarts
+        quick = compare and k > recipe.few_numbers
+        tries = (
+            recipe.large_restarts if self._large and not compare else 1 if quick else recipe.start_restarts
+        )
         sample = recipe.start_sample if self._large or compare else recipe.large
+        sample, rounds = (
+            (recipe.quick_sample, recipe.quick_rounds) if quick else (sample, recipe.start_rounds)
+        )
         rows = {scale: nodes.sample(z[scale], sample) for scale, _ in groups}  # asks all processes, in order
         # Two at a time: none of them keeps two cores busy, nor a GPU. With few nodes on a CPU, both would wait for
         # Python most of the time.
@@ -76,7 +82,7 @@ class Starts:
             if share > 0:
                 of_edges = pool.submit(self._edges, k)
             jobs = [
-                pool.submit(self._centres, rows[scale], scale, k, n, tries) if n else None
+                pool.submit(self._centres, rows[scale], scale, k, n, tries, rounds) if n else None
                 for (scale, _), n in zip(groups, counts, strict=True)
             ]
         labels = []
@@ -89,12 +95,11 @@ class Starts:
         sizes = torch.stack([torch.bincount(row, minlength=k) for row in start])
         return Start(start, nodes.total(sizes).to(z.dtype).clamp(min=recipe.least * nodes.count / k))
 
-    def _centres(self, rows: Tensor, scale: int, k: int, count: int, tries: int) -> Tensor:
+    def _centres(self, rows: Tensor, scale: int, k: int, count: int, tries: int, rounds: int) -> Tensor:
         """Centres [count, K, F] of k-means of the features at one distance, each the best one of a few."""
-        key = len(rows), scale, k, count, tries
+        key = len(rows), scale, k, count, tries, rounds
         if key not in self._known:
-            recipe = self._recipe
-            least, rounds = recipe.least * len(rows) / k, recipe.start_rounds
+            least = self._recipe.least * len(rows) / k
             _, centres = kmeans_restarts(
                 rows, k, tries * count, max_iter=rounds, least=least, random_state=self._seed + scale
             )

@@ -26,7 +26,7 @@ def graph():
 
 
 def test_auto_is_a_range():
-    assert candidates_from("auto", 100, Recipe()) == tuple(range(2, 13))
+    assert candidates_from("auto", 100, Recipe()) == tuple(range(2, 51))
     assert candidates_from("auto", 3, Recipe()) == (2, 3)
     assert candidates_from("auto", 1, Recipe()) == (1,)
     assert candidates_from("auto", 100, Recipe(auto=(4, 6))) == (4, 6)
@@ -134,7 +134,9 @@ def test_what_compares_numbers_of_clusters_does_not_change_the_digest_for_one_nu
     for name, value in vars(Recipe()).items():
         other = (*value, 99) if isinstance(value, tuple) else OTHER[name] if name in OTHER else value * 2
         same |= {name} if replace(Recipe(), **{name: other}).digest_of(several=False) == one else set()
-    assert same == {"auto", "looks", "vote_width", "trial_networks", "supported"} and one != Recipe().digest
+    compared = {"auto", "few_numbers", "spacing", "looks", "quick_sample", "quick_rounds"}
+    compared |= {"trial_networks", "supported", "levels", "level_networks"}
+    assert same == compared and one != Recipe().digest
 
 
 @pytest.mark.parametrize(

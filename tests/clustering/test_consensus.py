@@ -185,19 +185,22 @@ def test_agreement_of_many_rows_is_counted_on_evenly_spaced_ones(monkeypatch):
 
 
 def test_weights_fall_with_the_evidence():
-    """exp(-((e_max - e) / width)^2); those below a thousandth are none."""
+    """exp(-((e_max - e) / (width e_max))^2); those below a thousandth are none."""
 
     def weights(values, width, nodes=2):
         nothing, one = torch.zeros(len(values)), torch.ones(len(values))
         return evidence_weights(Evidence(torch.tensor(values) * nodes, nothing, one, nodes), width)
 
-    for values, width in (([4.0, 3.8, 3.0], 0.12), ([0.5, 0.4, 0.1], 0.3), ([-0.2, -0.4], 0.5)):
+    for values, width in (([4.0, 3.8, 3.0], 0.03), ([0.5, 0.4, 0.1], 0.6), ([0.4, -0.2], 1.0)):
         most = max(values)
-        plain = np.array([np.exp(-(((most - e) / width) ** 2)) for e in values])
+        plain = np.array([np.exp(-(((most - e) / (width * most)) ** 2)) for e in values])
         plain[plain < 1e-3] = 0
         np.testing.assert_allclose(weights(values, width).numpy(), plain / plain.sum(), rtol=1e-4)
     # 2.62 widths behind the best one: e^-6.86 is a little more than a thousandth, at 2.64 it is less.
     assert weights([1.0, 1 - 0.262], 0.1)[1] > 0 and weights([1.0, 1 - 0.264], 0.1)[1] == 0
+    torch.testing.assert_close(weights([20.0, 18.0], 0.1), weights([2.0, 1.8], 0.1))  # a share
+    for values in ([-0.2, -0.4], [0.0, -1.0], [0.0, 0.0]):
+        assert weights(values, 0.1).tolist() == [0.5, 0.5], "all are equal where none says anything"
 
 
 def some_table(n: int = 30, seed: int = 3) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:

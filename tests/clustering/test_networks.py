@@ -273,7 +273,7 @@ def test_networks_that_lost_clusters_and_those_that_explain_little_do_not_count(
     networks = ended(prepared, [3, 2, 3, 3], [2.0, 9.0, 1.9, 0.5])
     merged, notes = merged_of(prepared, networks, Recipe())
     assert notes == ["1 of 4 networks found fewer than 3 clusters and did not count."]
-    behind = np.exp(-((0.1 / Recipe().width) ** 2))
+    behind = np.exp(-((0.1 / (2 * Recipe().width)) ** 2))
     np.testing.assert_allclose(merged.weights.numpy(), np.array([1, behind]) / (1 + behind), rtol=1e-4)
     assert merged.net.replicas == 2
     wanted = Consensus.fit(

@@ -70,16 +70,33 @@ def test_of_numbers_whose_clusters_pay_the_best():
     assert best_of({4: said_for(0.5), 3: said_for(0.5)}) == 3, "of equals the smallest"
 
 
-def test_levels_are_the_best_of_every_octave():
-    scores = {2: 0.3, 3: 0.4, 4: 0.5, 5: 0.6, 7: 0.55, 8: 0.9, 15: 1.0, 16: 0.9, 31: 0.95, 32: 0.7, 50: 0.2, 64: 0.1}
+def test_levels_are_the_best_of_every_octave_around_the_chosen_number():
+    scores = {
+        2: 0.3,
+        3: 0.4,
+        4: 0.5,
+        5: 0.6,
+        7: 0.55,
+        8: 0.9,
+        15: 1.0,
+        16: 0.9,
+        31: 0.95,
+        32: 0.7,
+        50: 0.2,
+        64: 0.1,
+    }
     candidates = {k: said_for(score) for k, score in scores.items()}
-    assert levels_of(candidates, 15, Recipe()) == (3, 5, 15, 31, 32)
-    assert levels_of(candidates, 64, Recipe()) == (5, 15, 31, 32, 64), "the one that was chosen is always there"
+    # Around 15 are 11 to 21, around twice as many 22 to 42, four times 43 to 84, a half 6 to 10, a quarter 3 to 5.
+    assert levels_of(candidates, 15, Recipe()) == (2, 5, 8, 15, 31)
+    assert levels_of(candidates, 15, Recipe(levels=9)) == (2, 5, 8, 15, 31, 50)
+    assert levels_of(candidates, 64, Recipe()) == (5, 8, 15, 31, 64), (
+        "the one that was chosen is always there"
+    )
     assert levels_of(candidates, 15, Recipe(levels=2)) == (15, 31)
     assert levels_of(candidates, 15, Recipe(levels=1)) == (15,)
-    candidates[5]["structure"] = candidates[4]["structure"] = candidates[7]["structure"] = 0.9
-    assert levels_of(candidates, 15, Recipe()) == (3, 15, 31, 32, 64), "none that costs more than it explains"
-    assert levels_of({1: said_for(0.0), 2: said_for(0.5), 3: said_for(0.6)}, 3, Recipe()) == (3,)
+    candidates[8]["structure"] = candidates[2]["structure"] = 0.9
+    assert levels_of(candidates, 15, Recipe()) == (5, 7, 15, 31, 50), "none that costs more than it explains"
+    assert levels_of({1: said_for(0.0), 2: said_for(0.5), 3: said_for(0.6)}, 3, Recipe()) == (2, 3)
 
 
 def test_one_only_where_nothing_pays():

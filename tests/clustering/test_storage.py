@@ -230,6 +230,15 @@ def test_every_field_that_is_missing_or_of_another_type_is_refused(kind, load):
     assert tried > 250
 
 
+def test_a_model_with_the_recipe_of_another_version_is_refused_in_one_sentence(load):
+    _, _, tensors, meta = packed("default")
+    meta["recipe"] |= {"width": 0.2, "vote_width": 0.05}
+    del meta["recipe"]["levels"]
+    said = "the model was saved by another version, whose recipe differs in levels, vote_width; fit it again."
+    with pytest.raises(ModelFileError, match=said):
+        load(tensors, meta)
+
+
 # Values of the right type that do not fit the others, and what the sentence names where it is not the field itself.
 WRONG = {
     ("default", "params.n_init"): [0],

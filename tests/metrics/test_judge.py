@@ -13,7 +13,7 @@ from sklearn.utils.extmath import randomized_svd
 
 import softcut as sc
 from softcut.clustering import Recipe
-from softcut.clustering.fitting import candidate
+from softcut.clustering.numbers import candidate
 from softcut.datasets import attributed_communities
 from softcut.metrics import Evidence, Judge, evidence, evidence_parts, features
 from softcut.metrics.features import (
@@ -304,9 +304,9 @@ def test_the_score_of_a_number_of_clusters():
     found = Evidence(torch.tensor([80.0, 76.0, 10.0]), torch.tensor([-8.0, -8.0, 0.0]), entropy, nodes=5)
     ari = torch.tensor([[1.0, 0.8, 0.1], [0.8, 1.0, 0.1], [0.1, 0.1, 1.0]])
     labels = torch.stack([torch.arange(40) % 3, torch.arange(40) % 2, torch.arange(40) // 20], dim=1)
-    judge, recipe = Judge(some_graph("none")), Recipe(width=0.3, vote_width=0.0)
+    judge, recipe = Judge(some_graph("none")), Recipe(width=0.3)
     told = candidate(judge, labels, 3, found, ari, recipe)
-    behind = (72 - 68) / 20 / 0.3  # 72 and 68 nats, in units of N H
+    behind = (72 - 68) / 72 / 0.3  # of 72 nats
     weight = 1 / (1 + math.exp(-(behind**2)))
     mean = weight * 80 + (1 - weight) * 76
     assert told["score"] == pytest.approx(mean / (5 * 2) * 0.8, rel=1e-6)
