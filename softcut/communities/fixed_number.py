@@ -277,19 +277,15 @@ class _Search:
         return [self._again(found[0], k), *found[1:]]
 
     def _again(self, labels: np.ndarray, k: int) -> np.ndarray:
-        """Other chances to move, while they help: with groups inside the clusters found, as they are or merged anew."""
+        """Other chances to move, while they help: from the groups inside the clusters found, merged anew."""
         rank = self._rank(labels, k)
-        for _ in range(self._constants.chances):
-            new = [self._settled(labels, k)]
-            if k <= self._constants.table:
-                new.append(self._settled(regrouped(self._base, labels, k, self._rules, self._constants), k))
-            ranks = [self._rank(each, k) for each in new]
-            if max(ranks) <= rank:
+        for _ in range(self._constants.chances if k <= self._constants.table else 0):
+            new = self._settled(regrouped(self._base, labels, k, self._rules, self._constants), k)
+            before, found = rank, self._rank(new, k)
+            if found <= before:
                 break
-            risen = max(ranks)[1] - rank[1]
-            rank = max(ranks)
-            labels = new[ranks.index(rank)]
-            if risen < self._constants.worth * rank[1]:
+            labels, rank = new, found
+            if found[1] - before[1] < self._constants.worth * found[1]:
                 break
         return labels
 
@@ -358,11 +354,14 @@ class _Search:
         if rules.limited:
             labels = mended(base, labels, k, rules, constants)
             self._fit(labels, k)
-        labels = mended(base, settled(base, labels, k, rules, constants, self._seed), k, rules, constants)
+        free, _ = numbered(settled(base, labels, k, rules, constants, self._seed), base.order)
+        labels = mended(base, free, k, rules, constants)
         if rules.limited:
             self._fit(labels, k)
         if not rules.connected:
             return moved(base, labels, k, rules, constants, self._seed, together=False)
+        if np.array_equal(labels, free):  # in one piece as they are
+            return labels
         labels = settled(base, labels, k, rules, constants, self._seed, connected=True)
         return mended(base, labels, k, rules, constants)
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from softcut.errors import require
 
-_NEAR = 0.8  # share of the highest score
+_NEAR = 2 / 3  # share of the highest score
 
 
 class Columns:
@@ -73,7 +73,7 @@ class Scales(Columns):
         """Which row is the chosen one: the highest score.
 
         Below resolution 1, which is what modularity without a resolution means, the finest one up to it that has at
-        least four fifths of the highest score.
+        least two thirds of the highest score.
         """
         if self.given is not None:
             return self.given
