@@ -29,6 +29,7 @@ ROOMS = (
         "io",
         "ops",
         "metrics",
+        "communities",
         "coarsening",
     ),
     *("nn", "training", "clustering", "learning", "datasets", "baselines", "segment", "report", "serve"),

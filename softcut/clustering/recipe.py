@@ -30,6 +30,16 @@ _SEVERAL = (
 )
 
 
+# Constants that a fit by edges alone reads; the paper's model has none of them, but its runs were recorded with these.
+_OF_EDGES = ("engine", "some_deviations", "clear_deviations", "some_surplus", "clear_surplus")
+_RECORDED = {
+    "edges": {
+        **{"groups": 8, "few": 128, "many": 512, "join_rounds": 4, "stuck": 0.97, "move_rounds": 30},
+        **{"rise": 1e-5, "fails": 3, "prior": 1e-3, "own": 0.6, "table": 1 << 24},
+    }
+}
+
+
 def _check(recipe: Any) -> None:
     """Raise an error that names the first constant with a value it may not have."""
     for each in fields(recipe):
@@ -38,9 +48,8 @@ def _check(recipe: Any) -> None:
         number = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
         if name in _WORDS:
             wanted, right = " or ".join(map(repr, _WORDS[name])), value in _WORDS[name]
-        elif isinstance(default, bool | EdgeRecipe):
-            wanted = "True or False" if isinstance(default, bool) else "an EdgeRecipe"
-            right = isinstance(value, type(default))
+        elif isinstance(default, bool):
+            wanted, right = "True or False", isinstance(value, bool)
         elif isinstance(default, tuple):
             wanted = f"a tuple of rising whole numbers of at least {least}"
             right = isinstance(value, tuple) and all(type(v) is int and v >= least for v in value)
@@ -56,26 +65,6 @@ def _check(recipe: Any) -> None:
             right = (name == "tolerance" and value is None) or (number and value >= 0)
         if not right:
             raise ParameterError(f"{name} of a Recipe must be {wanted}, got {value!r}.", argument=name)
-
-
-@dataclass(frozen=True)
-class EdgeRecipe:
-    """The constants of :class:`softcut.clustering.edges.EdgeClusters`, for graphs without features and for starts."""
-
-    groups: int = 8  # groups for each cluster: clusters made of several may have any shape
-    few: int = 128  # groups at least: with fewer there would be hardly anything to merge
-    many: int = 512  # groups aimed at in the end; up to twice as many are merged, in time with their square
-    join_rounds: int = 4  # local moves at one level: more of them make fewer, coarser levels
-    stuck: float = 0.97  # groups for each node of a level where next to nothing can be joined
-    move_rounds: int = 30  # moves at one level among K clusters; they mostly end before
-    rise: float = 1e-5  # share of G_e that a round of moves must add, or the next one is of half of the nodes
-    fails: int = 3  # rounds in a row that may add less: the halves are drawn at random
-    prior: float = 1e-3  # share of the edges that any two clusters may have between them: no logarithm of 0
-    own: float = 0.6  # share of a node's own cluster in its soft one; its neighbours have the rest
-    table: int = 1 << 24  # numbers in a table of nodes and clusters; further nodes wait for the next table
-
-    def __post_init__(self) -> None:
-        _check(self)
 
 
 @dataclass(frozen=True)
@@ -142,9 +131,6 @@ class Recipe:
     restart: float = 0.4  # share of a node's own evidence at every step of PageRank
     steps: int = 10  # steps of PageRank: 0.6^10 = 0.6 % of the result is still missing after them
 
-    # ---- clusters of the edges (edges.py)
-    edges: EdgeRecipe = EdgeRecipe()
-
     # ---- choose the number of clusters, and say what was found (numbers.py, estimator.py)
     auto: tuple[int, ...] = tuple(range(2, 51))  # the numbers that n_clusters="auto" chooses among
     few_numbers: int = 12  # so many are all compared; of more, some that rise by
@@ -156,6 +142,7 @@ class Recipe:
     trial_networks: int = 12  # in their place for the paper's network, and before the answer is one cluster
     supported: float = 0.5  # a peak of the curve with this share of the highest score is worth a note
     levels: int = 5  # numbers of clusters, coarse to fine, at most
+    engine: int = 1  # counts the versions of the constants of softcut.communities
     # Where the edges decide: standard deviations of random graphs, and modularity above theirs, from which on there are
     # communities, and from which on they are clear (benchmarks/verdicts.py).
     some_deviations: float = 4.0
@@ -195,6 +182,8 @@ class Recipe:
     def digest_of(self, several: bool) -> str:
         """Twelve digits that change with what decides a fit with one number of clusters, or with several."""
         known = {name: value for name, value in asdict(self).items() if several or name not in _SEVERAL}
+        if self.paper and not several:
+            known = {name: value for name, value in known.items() if name not in _OF_EDGES} | _RECORDED
         return hashlib.sha256(json.dumps(known, sort_keys=True, default=list).encode()).hexdigest()[:12]
 
     def changed(self, **fields: Any) -> Recipe:

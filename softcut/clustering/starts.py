@@ -7,16 +7,18 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
-from softcut.clustering.edges import EdgeStarts
 from softcut.clustering.kmeans import assign, inertias, kmeans_restarts
 from softcut.clustering.prepare import Prepared
 from softcut.clustering.recipe import Recipe
 from softcut.device import shared_threads
-from softcut.ops import CSR
+
+if TYPE_CHECKING:  # loads numba, which only starts from the edges need
+    from softcut.communities.network import Network
 
 _FEW_NODES = 1500  # with fewer, one start after the other is faster than two at a time
 _SAME = 10  # times the rounding unit: sums of squares of the same clusters differ by less
@@ -45,9 +47,18 @@ class Starts:
         self._known: dict[tuple[int, ...], Tensor] = {}
 
     @cached_property
-    def _edges(self) -> EdgeStarts:
-        assert isinstance(self._prepared.adjacency, CSR)
-        return EdgeStarts(self._prepared.adjacency, self._seed, self._recipe)
+    def _network(self) -> Network:
+        from softcut.communities.network import Network
+
+        assert self._prepared.encoded.graph is not None
+        return Network(self._prepared.encoded.graph.adjacency)
+
+    def _of_edges(self, k: int) -> Tensor:
+        """One clustering [N] by the edges, quickly found."""
+        from softcut.communities.fixed_number import FixedNumber
+
+        found = FixedNumber(self._network, [k], self._seed, quick=True, pattern="any")
+        return torch.from_numpy(found.settled(k)[:, 0].astype("int64"))
 
     def of_features(self, k: int) -> Tensor:
         """Clusterings [N, R] by k-means of the features at every distance."""
@@ -80,7 +91,7 @@ class Starts:
         jobs_at_once = 1 if nodes.here < _FEW_NODES and z.device.type == "cpu" else 2
         with shared_threads(jobs_at_once), ThreadPoolExecutor(jobs_at_once) as pool:
             if share > 0:
-                of_edges = pool.submit(self._edges, k)
+                of_edges = pool.submit(self._of_edges, k)
             jobs = [
                 pool.submit(self._centres, rows[scale], scale, k, n, tries, rounds) if n else None
                 for (scale, _), n in zip(groups, counts, strict=True)

@@ -28,7 +28,7 @@ from softcut.clustering.model import LearnedModel, NearestModel, PlacedModel, la
 from softcut.clustering.networks import Replica
 from softcut.clustering.numbers import CANDIDATE
 from softcut.clustering.prepare import Encoder
-from softcut.clustering.recipe import EdgeRecipe, Recipe
+from softcut.clustering.recipe import Recipe
 from softcut.communities.tree import Scales, Tree, tree_of
 from softcut.device import choose_device
 from softcut.errors import Detail, ModelFileError, Note, ParameterError
@@ -375,7 +375,7 @@ def _recipe(given: Mapping[str, Any]) -> Recipe:
             f"the model was saved by another version, whose recipe differs in {named}; fit it again."
         )
     values: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in given.items()}
-    recipe = Recipe(**{**values, "edges": EdgeRecipe(**given["edges"])})
+    recipe = Recipe(**values)
     _check(recipe.steps <= _MOST_STEPS, "recipe.steps")
     _check(recipe.distances[-1] <= _MOST_STEPS, "recipe.distances")
     return recipe
