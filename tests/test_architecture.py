@@ -37,7 +37,7 @@ ROOMS = (
 )
 # Files of the package root that are no rooms: the public names, and `python -m softcut`.
 ROOT_FILES = ("__init__.py", "__main__.py", "py.typed")
-MOST_LINES = 450
+MOST_LINES = 800
 # Imports from a later room that are allowed: methods of estimators that write a page, imported when called.
 CALLED_LATER = {
     (f"softcut.{module}", "softcut.report.of_estimators")

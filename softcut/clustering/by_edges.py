@@ -31,6 +31,7 @@ class _Found:
     """Labels [N] of the nodes with edges, and what was compared."""
 
     labels: np.ndarray
+    k: int  # clusters of the finest level, used or not
     agreement: float
     levels: np.ndarray  # [L, N], nested
     level: int
@@ -64,12 +65,14 @@ def fit_edges(graph: Graph, task: FitTask) -> Fitted:
         task.tell(Note("compared_with_random", said, deviations=deviations, surplus=surplus))
     if verdict == "none" and task.open and task.scale is None and not search.interrupted:
         one = np.zeros(network.nodes, dtype=np.int64)
-        found = replace(found, labels=one, levels=one[None], level=0, marks=(0.0,))
+        found = replace(found, labels=one, k=1, levels=one[None], level=0, marks=(0.0,))
     labels = found.labels
     return Fitted(
         None,
-        shares(graph.adjacency, found.levels[-1]),
-        Judge(graph.adjacency)(torch.from_numpy(labels), int(labels.max()) + 1),
+        shares(graph.adjacency, found.levels[-1], found.k),
+        Judge(graph.adjacency)(
+            torch.from_numpy(labels), found.k if len(found.levels) == 1 else int(labels.max()) + 1
+        ),
         found.agreement,
         candidates=found.candidates or {},
         levels=Levels(found.levels, found.level, found.marks),
@@ -115,7 +118,15 @@ def _by_scale(network: Network, search: Search, task: FitTask) -> _Found:
     if isinstance(task.scale, str):
         chosen = 0 if task.scale == "coarse" else len(labels) - 1
     row = int(np.argmin(np.abs(scales.resolution - marks[chosen])))
-    return _Found(labels[chosen], float(scales.agreement[row]), labels, chosen, tuple(marks), scales)
+    return _Found(
+        labels[chosen],
+        int(labels[-1].max()) + 1,
+        float(scales.agreement[row]),
+        labels,
+        chosen,
+        tuple(marks),
+        scales,
+    )
 
 
 # --------------------------------------------------------------------------------------------------- number given
@@ -166,9 +177,9 @@ def _tell_outcome(search: FixedNumber, k: int, task: FitTask) -> None:
 # -------------------------------------------------------------------------------------------------------- results
 
 
-def shares(adjacency: sp.csr_array, labels: np.ndarray) -> sp.csr_array:
+def shares(adjacency: sp.csr_array, labels: np.ndarray, k: int) -> sp.csr_array:
     """Soft clusters [N, K] of labels [N]: a node's own, and for two fifths those of its neighbours."""
-    n, k = len(labels), int(labels.max()) + 1
+    n = len(labels)
     own = sp.csr_array((np.ones(n), (np.arange(n), labels)), shape=(n, k))
     near = sp.csr_array(adjacency.astype(np.float64) @ own)
     total = np.asarray(near.sum(axis=1)).ravel()

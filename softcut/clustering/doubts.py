@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from softcut.clustering.fit_task import FitTask, Fitted
-from softcut.errors import Note
+from softcut.errors import Argument, Note
 
 _LESS = "than it takes to describe them"
 
@@ -65,4 +65,6 @@ def _no_clusters(k: int, task: FitTask, by_edges: bool) -> Note:
     said = f"These clusters explain less {_LESS}: the graph may have no clusters. Do not rely on them; "
     if task.open:  # the number was left open already
         return Note("no_clusters", said, "features of the nodes may tell more.")
-    return Note("no_clusters", said, "leave the number out to see whether another one is better.")
+    return Note(
+        "no_clusters", said, Argument("n_clusters", "auto"), " says whether another number is better."
+    )

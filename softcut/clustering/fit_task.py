@@ -56,13 +56,22 @@ class Level:
     labels: np.ndarray  # [N]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Levels:
     """Nested clusters: those of a level lie inside those of the level before."""
 
     labels: np.ndarray  # [L, N], coarse to fine; -1 for a node in none
     chosen: int  # the level that `labels_` has
     marks: tuple[float, ...]  # the resolution, or the number of clusters, of each level
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, Levels)
+            and (self.chosen, self.marks) == (other.chosen, other.marks)
+            and np.array_equal(self.labels, other.labels)
+        )
+
+    __hash__ = None  # type: ignore[assignment]
 
 
 @dataclass(frozen=True)

@@ -14,8 +14,8 @@ from softcut.clustering.arguments import note_without_networks, refuse_with_netw
 from softcut.clustering.by_edges import fit_edges
 from softcut.clustering.consensus import Merged, by_size, merge
 from softcut.clustering.fit_task import FitTask, Fitted, Level, Levels, Told
-from softcut.clustering.levels import nested
 from softcut.clustering.model import LearnedModel, NearestModel, PlacedModel, at_level, signature, spread
+from softcut.clustering.nesting import levels_around
 from softcut.clustering.networks import (
     Networks,
     agreement,
@@ -132,7 +132,7 @@ def _placed(whole: Graph, fitted: Fitted, silent: np.ndarray) -> Fitted:
     levels = fitted.levels
     assert levels is not None
     finest = levels.labels[-1]
-    above = np.zeros((len(levels.labels), int(finest.max(initial=0)) + 1), dtype=np.int64)
+    above = np.tile(np.arange(fitted.soft.shape[1]), (len(levels.labels), 1))
     above[:, finest] = levels.labels
     names = None if whole.node_names is None else [str(name) for name in whole.node_names]
     count = len(silent) if not silent.all() else 0
@@ -207,7 +207,7 @@ def _from_networks(graph: Graph, rule: str, task: FitTask) -> Fitted:
         level if each == k else finished(each, fewer, lambda note: None)[2]
         for each in (chosen.levels if task.open and graph.num_graphs == 1 else (k,))
     ]
-    levels, model.above = nested(found, k)
+    levels, model.above = levels_around(found, k)
     return Fitted(
         model,
         level.soft,

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 
 from softcut.errors import GraphError, require
 from softcut.tables.arrays import plural
@@ -13,9 +14,15 @@ from softcut.tables.frames import is_frame, rows_by_name
 
 
 def frame_of_clusters(
-    names: Sequence[str] | None, labels: np.ndarray, soft: np.ndarray, nodes: Any = None
+    names: Sequence[str] | None,
+    labels: np.ndarray,
+    soft: Any,
+    nodes: Any = None,
+    levels: np.ndarray | None = None,
 ) -> Any:
     """A pandas frame of cluster and probability per node, behind the columns of `nodes` where they are given.
+
+    The clusters of nested `levels` [L, N] follow, where there are several.
 
     >>> frame_of_clusters(["ann", "bob"], np.array([0, 1]), np.array([[0.9, 0.1], [0.2, 0.8]]))
           cluster  probability
@@ -25,7 +32,10 @@ def frame_of_clusters(
     """
     pandas = require("pandas", "tables", "to_frame")
     index = pandas.RangeIndex(len(labels), name="node") if names is None else pandas.Index(names, name="node")
-    columns = {"cluster": labels, "probability": soft.max(axis=1)}
+    highest = soft.max(axis=1)
+    columns = {"cluster": labels, "probability": highest.toarray() if sp.issparse(highest) else highest}
+    if levels is not None and len(levels) > 1:
+        columns |= {f"level_{depth}": each for depth, each in enumerate(levels)}
     clusters = pandas.DataFrame(columns, index=index)
     if nodes is None:
         return clusters

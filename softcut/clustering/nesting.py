@@ -11,6 +11,30 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from softcut.clustering.fit_task import Level, Levels
+
+
+def levels_around(fits: Sequence[Level], k: int) -> tuple[Levels, np.ndarray]:
+    """Nested levels from fits with rising numbers of clusters, of which that with `k` was chosen, and for each level up
+    to it the cluster that holds each of its clusters [L, K].
+    """
+    at = [each.k for each in fits].index(k)
+    found = nested([each.labels for each in fits], [each.soft for each in fits], at)
+    found[at] = fits[at].labels  # with the clusters that have no nodes
+    counts = [len(np.unique(each)) for each in found]
+    # A level that joins or divides nothing, or has one cluster, is none.
+    kept = [i for i in range(len(found)) if i == at or (i < at and 1 < counts[i] < counts[i + 1])]
+    for i in range(at + 1, len(found)):
+        if counts[i] > counts[kept[-1]]:
+            kept.append(i)
+    levels = np.stack([found[i] for i in kept])
+    chosen = kept.index(at)
+    above = np.tile(np.arange(k), (chosen + 1, 1))
+    for i in range(chosen):
+        above[i] = 0
+        above[i, levels[chosen]] = levels[i]
+    return Levels(levels, chosen, tuple(float(fits[i].k) for i in kept)), above
+
 
 def nested(labels: Sequence[np.ndarray], soft: Sequence[np.ndarray], chosen: int) -> list[np.ndarray]:
     """Labels [N] of each level that nest, from labels and soft clusters [N, K], the coarsest first.

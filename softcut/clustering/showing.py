@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 
 from softcut.clustering.frames import frame_of_clusters
+from softcut.clustering.model import at_level
 from softcut.errors import Argument, ParameterError
 from softcut.graph import Graph
-from softcut.metrics.summary import Summary, summarise
+from softcut.metrics.summary import Summary, judged, summarise
 
 
 class ShowsClusters:
@@ -20,7 +21,7 @@ class ShowsClusters:
     model that was loaded does not hold its graph and has to be given one.
     """
 
-    def summary(self, graph: Any = None, X: Any = None) -> Summary:
+    def summary(self, graph: Any = None, X: Any = None, *, level: int | None = None) -> Summary:
         """Every cluster as people describe it: size, cohesion, what characterises it, members, bridges.
 
         >>> import softcut as sc
@@ -36,9 +37,16 @@ class ShowsClusters:
         ----------
         graph, X : optional
             Another graph, as for `predict`. None: the one of the fit.
+        level : int, optional
+            A level of `tree_`; None: the chosen one.
+
+        >>> import networkx as nx
+        >>> est = sc.GraphClustering().fit(nx.les_miserables_graph())
+        >>> len(est.summary(level=0)) < len(est.summary(level=-1))
+        True
         """
-        whole, labels, soft = self._shown(graph, X)
-        return summarise(whole, labels, soft, **self._judged(labels))
+        whole, labels, soft = self._shown(graph, X, level)
+        return summarise(whole, labels, soft, **self._judged(labels, level))
 
     def to_frame(self, nodes: Any = None) -> Any:
         """The clusters of the training nodes as a pandas data frame: names as index, columns cluster and probability.
@@ -49,13 +57,16 @@ class ShowsClusters:
         >>> sc.GraphClustering(2).fit(graph).to_frame().columns.tolist()
         ['cluster', 'probability']
 
+        Where there are several levels, columns level_0, level_1, ... have the clusters of each, coarse to fine.
+
         `nodes`, a data frame about the nodes, is put in front: its rows are found by index or by the column that holds
         the names; by position where nodes have no names.
         """
         estimator: Any = self
         estimator._check_fitted()
         names = estimator.node_names_.tolist() if estimator.node_names_.dtype == object else None
-        return frame_of_clusters(names, estimator.labels_, estimator.soft_, nodes)
+        levels = None if estimator.tree_ is None else estimator.levels_.labels
+        return frame_of_clusters(names, estimator.labels_, estimator.soft_, nodes, levels)
 
     def report(self, path: str | Path, graph: Any = None, X: Any = None) -> Path:
         """Write a page with the summary, the graph and everything else about the clusters; returns its path.
@@ -79,7 +90,9 @@ class ShowsClusters:
         whole, labels, soft = self._shown(graph, X)
         return write_page(path, self, whole, labels, soft, **self._judged(labels))
 
-    def plot(self, path: str | Path | None = None, graph: Any = None, X: Any = None) -> Any:
+    def plot(
+        self, path: str | Path | None = None, graph: Any = None, X: Any = None, *, level: int | None = None
+    ) -> Any:
         """A picture of the nodes, the clusters and the adjacency matrix, as a matplotlib figure.
 
         >>> import softcut as sc
@@ -92,21 +105,21 @@ class ShowsClusters:
         ----------
         path : str or Path, optional
             Where to write it as well; the ending says how (``.png``, ``.pdf``, ``.svg``).
-        graph, X : optional
+        graph, X, level : optional
             As for :meth:`summary`.
         """
         from softcut.report.of_estimators import draw_clusters
 
-        whole, labels, soft = self._shown(graph, X)
+        whole, labels, soft = self._shown(graph, X, level)
         return draw_clusters(path, whole, labels, soft)
 
-    def _shown(self, graph: Any, X: Any) -> tuple[Graph, np.ndarray, np.ndarray]:
-        """A graph, its labels and its soft clusters."""
+    def _shown(self, graph: Any, X: Any, level: int | None = None) -> tuple[Graph, np.ndarray, Any]:
+        """A graph, its labels and its soft clusters (None where they are not known)."""
         estimator: Any = self
         estimator._check_fitted()
         if graph is not None:
             whole = estimator._gather(graph, X)
-            return whole, *estimator.assign(whole)
+            return whole, *estimator.assign(whole, level=level)
         if X is not None:
             raise ParameterError("X was given without its graph: pass ", Argument("graph"), " as well.")
         if getattr(self, "_graph", None) is None:
@@ -114,11 +127,29 @@ class ShowsClusters:
                 "graph is missing: a model that was loaded does not hold the graph it was fitted on; pass it.",
                 argument="graph",
             )
-        return estimator._graph, estimator.labels_, estimator.soft_
+        if level is None:
+            return estimator._graph, estimator.labels_, estimator.soft_
+        return estimator._graph, estimator.labels_at(level), self._soft_at(level)
 
-    def _judged(self, labels: np.ndarray) -> dict[str, Any]:
-        """Verdict and structure, where these are the clusters of the fit."""
+    def _soft_at(self, level: int) -> Any:
+        """Soft clusters of the training nodes at a level of the tree; None where the fit learned none that fine."""
         estimator: Any = self
-        if not np.array_equal(labels, estimator.labels_):
-            return {}
-        return {"verdict": estimator.verdict_, "structure": estimator.structure_}
+        level, model = estimator._level(level), estimator._model
+        if level == estimator.level_:
+            return estimator.soft_
+        if hasattr(model, "soft"):  # from the edges: known at the finest level
+            return at_level(model.soft, model.above[level])[0]
+        if model.above is None or level >= len(model.above):
+            return None
+        above = model.above[level]
+        merged = np.zeros((len(above), int(above.max()) + 1), dtype=np.float32)
+        merged[np.arange(len(above)), above] = 1
+        return estimator.soft_ @ merged
+
+    def _judged(self, labels: np.ndarray, level: int | None = None) -> dict[str, Any]:
+        """What a summary is told, where these are the clusters of the fit."""
+        estimator: Any = self
+        of_fit = estimator.labels_ if level is None else estimator.labels_at(level)
+        if not np.array_equal(labels, of_fit):
+            return {"communities": estimator.pattern != "any"}
+        return judged(estimator, None if level is None else estimator._level(level))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from functools import cached_property
 
 import numpy as np
@@ -10,7 +11,7 @@ import scipy.sparse as sp
 _MOST_COLOURS = (
     1 << 24
 )  # entries that colour refinement may read: all rounds on small graphs, a few on large ones
-_WHOLE = 2.0**50  # what the weights of all entries sum to
+_DIGITS = 52  # of whole numbers in float64
 
 
 class Network:
@@ -85,8 +86,8 @@ def _whole_numbers(data: np.ndarray) -> tuple[np.ndarray, float]:
     """Weights as whole numbers in float64, and what one of them is worth."""
     if not len(data) or data.min() == data.max():
         return np.full(len(data), float(len(data) > 0 and data[0] > 0)), float(data[0]) if len(data) else 1.0
-    weight = data.astype(np.float64)
-    largest = float(weight.max())
-    weight /= largest
-    unit = _WHOLE / float(weight.sum())
-    return np.rint(weight * unit), largest / unit
+    largest = float(data.max())
+    # As many digits as sums of all weights have room for.
+    unit = 2.0 ** (_DIGITS - math.ceil(math.log2(len(data))))
+    weight = np.rint(data.astype(np.float64) / largest * unit)
+    return np.maximum(weight, data > 0), largest / unit

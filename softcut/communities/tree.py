@@ -16,6 +16,14 @@ _NEAR = 2 / 3  # share of the highest score
 class Columns:
     """A table whose columns are the fields of a dataclass: `table.size`, `table["size"]`, `table.to_frame()`."""
 
+    def __eq__(self, other: object) -> bool:
+        return type(self) is type(other) and all(
+            np.array_equal(getattr(self, each.name), getattr(other, each.name))
+            for each in fields(self)  # type: ignore[arg-type]
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
     def __getitem__(self, name: str) -> np.ndarray:
         if name not in self.columns:
             raise KeyError(name)
@@ -47,7 +55,7 @@ class Columns:
         return "\n".join(lines)
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class Scales(Columns):
     """The resolutions that were compared; each column has one value per resolution.
 
@@ -92,7 +100,7 @@ class Scales(Columns):
         return draw_scales(self, path)
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class Tree(Columns):
     """Nested communities, a row each: coarse levels first, the largest community of a level first.
 
