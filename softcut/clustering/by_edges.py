@@ -42,17 +42,18 @@ class _Found:
 
 def fit_edges(graph: Graph, task: FitTask) -> Fitted:
     """Communities of one graph, by its edges."""
+    from softcut.communities.engine import quality
     from softcut.communities.network import Network
     from softcut.communities.scales import Search
 
     network = Network(graph.adjacency)
-    search = Search(network, _random_graphs(graph, network), task.seed, task.largest)
+    search = Search(network, _random_graphs(graph, network), task.seed, task.largest, bool(graph.neighbors))
     verdict, deviations, surplus = "none", 0.0, 0.0
     found = _by_number(graph, network, task) if not task.open else _by_scale(network, search, task)
     if network.edges and not search.interrupted:
         compared = search.compared(task.recipe.clear_deviations)
         deviations, surplus = compared.deviations, compared.surplus
-        verdict = task.recipe.verdict_of_edges(deviations, surplus)
+        verdict = task.recipe.verdict_of_edges(deviations, surplus, search.of_rows)
         how = (
             "nearest-neighbour graphs of rows without clusters"
             if graph.neighbors
@@ -67,6 +68,17 @@ def fit_edges(graph: Graph, task: FitTask) -> Fitted:
         one = np.zeros(network.nodes, dtype=np.int64)
         found = replace(found, labels=one, k=1, levels=one[None], level=0, marks=(0.0,))
     labels = found.labels
+    if (
+        verdict != "none"
+        and not task.open
+        and quality(network, labels) <= 0
+        and task.pattern == "communities"
+    ):
+        said = (
+            "the graph has communities, but these clusters keep no more edges inside than chance would; leave the "
+            "number of clusters out to see the levels that stand out."
+        )
+        task.tell(Note("labels_explain_nothing", said))
     return Fitted(
         None,
         shares(graph.adjacency, found.levels[-1], found.k),
@@ -118,15 +130,9 @@ def _by_scale(network: Network, search: Search, task: FitTask) -> _Found:
     if isinstance(task.scale, str):
         chosen = 0 if task.scale == "coarse" else len(labels) - 1
     row = int(np.argmin(np.abs(scales.resolution - marks[chosen])))
-    return _Found(
-        labels[chosen],
-        int(labels[-1].max()) + 1,
-        float(scales.agreement[row]),
-        labels,
-        chosen,
-        tuple(marks),
-        scales,
-    )
+    finest = int(labels[-1].max()) + 1
+    agreed = float(scales.agreement[row])
+    return _Found(labels[chosen], finest, agreed, labels, chosen, tuple(marks), scales)
 
 
 # --------------------------------------------------------------------------------------------------- number given
@@ -158,7 +164,8 @@ def _by_number(graph: Graph, network: Network, task: FitTask) -> _Found:
     order = np.argsort(-np.bincount(labels[:, 0], minlength=k), kind="stable")
     best = np.argsort(order)[labels[:, 0]]
     rows = torch.from_numpy(labels)
-    return _Found(best, mean_agreement(agreement(rows, k)), best[None], 0, (float(k),), candidates=candidates)
+    mean = mean_agreement(agreement(rows, k))
+    return _Found(best, k, mean, best[None], 0, (float(k),), candidates=candidates)
 
 
 def _tell_outcome(search: FixedNumber, k: int, task: FitTask) -> None:

@@ -35,15 +35,8 @@ def doubts(fitted: Fitted, labels: np.ndarray, task: FitTask) -> Iterator[Note]:
             used=used,
         )
     restarts = 0 if networks is None else len(networks.replicas)
-    structure = float(fitted.evidence.structure)
     if fitted.verdict == "none" and not fitted.interrupted:
         yield _no_clusters(k, task, by_edges)
-    elif by_edges and not task.open and k > 1 and structure < 1:
-        said = (
-            f"the graph has communities, but these {k} clusters explain less of its edges {_LESS}; leave the number of "
-            "clusters out to see the levels that stand out."
-        )
-        yield Note("labels_explain_nothing", said, structure=structure)
     elif restarts > 1 and used == k > 1 and fitted.agreement < task.recipe.low_agreement:
         said = (
             f"restarts hardly agree ({fitted.agreement:.2f} on a scale to 1): another seed would give other "

@@ -31,7 +31,14 @@ _SEVERAL = (
 
 
 # Constants that a fit by edges alone reads; the paper's model has none of them, but its runs were recorded with these.
-_OF_EDGES = ("engine", "some_deviations", "clear_deviations", "some_surplus", "clear_surplus")
+_OF_EDGES = (
+    "engine",
+    "some_deviations",
+    "rows_deviations",
+    "clear_deviations",
+    "some_surplus",
+    "clear_surplus",
+)
 _RECORDED = {
     "edges": {
         **{"groups": 8, "few": 128, "many": 512, "join_rounds": 4, "stuck": 0.97, "move_rounds": 30},
@@ -146,6 +153,7 @@ class Recipe:
     # Where the edges decide: standard deviations of random graphs, and modularity above theirs, from which on there are
     # communities, and from which on they are clear (benchmarks/verdicts.py).
     some_deviations: float = 4.0
+    rows_deviations: float = 3.5  # in place of it where edges join nearest rows
     clear_deviations: float = 6.0
     some_surplus: float = 0.01
     clear_surplus: float = 0.03
@@ -194,9 +202,10 @@ class Recipe:
         """What the structure of a clustering says: "none", "weak" or "clear"."""
         return "none" if structure < 1 else "weak" if structure < self.clear else "clear"
 
-    def verdict_of_edges(self, deviations: float, surplus: float) -> str:
+    def verdict_of_edges(self, deviations: float, surplus: float, of_rows: bool = False) -> str:
         """What the distance from random graphs says: "none", "weak" or "clear"."""
-        if deviations < self.some_deviations or surplus < self.some_surplus:
+        least = self.rows_deviations if of_rows else self.some_deviations
+        if deviations < least or surplus < self.some_surplus:
             return "none"
         sure = deviations >= self.clear_deviations and surplus >= self.clear_surplus
         return "clear" if sure else "weak"

@@ -17,7 +17,7 @@ import numpy as np
 
 from softcut.communities.engine import adjusted_rand, apart, coarser, communities, finer, quality
 from softcut.communities.network import Network
-from softcut.communities.tree import Scales
+from softcut.communities.tree import NEAR, Scales
 
 RandomGraph = Callable[[int], Network]  # the random graph of a seed
 
@@ -53,6 +53,9 @@ class Search:
     random_graph: RandomGraph
     seed: int = 0
     largest: int | None = None
+    of_rows: bool = (
+        False  # whether edges join nearest rows: then the coarsest scale that is nearly the best is taken
+    )
     interrupted: bool = False
     _runs: dict[tuple[float, int], tuple[np.ndarray, float]] = field(default_factory=dict)
     _best: dict[float, np.ndarray] = field(
@@ -115,6 +118,10 @@ class Search:
             if not self._runs:
                 raise
         table = self._table()
+        if (
+            given is None and self.of_rows
+        ):  # neighbours of neighbours look like communities at every fine scale
+            given = float(table.resolution[int(np.argmax(table.score >= NEAR * table.score.max()))])
         return table if given is None else table.at(given)
 
     def nearest(self, scales: Scales, labels: np.ndarray) -> float:

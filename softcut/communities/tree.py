@@ -10,7 +10,7 @@ import numpy as np
 
 from softcut.errors import require
 
-_NEAR = 2 / 3  # share of the highest score
+NEAR = 2 / 3  # share of the highest score that is nearly the best
 
 
 class Columns:
@@ -86,7 +86,7 @@ class Scales(Columns):
         if self.given is not None:
             return self.given
         score = self.score
-        near = np.flatnonzero((score >= _NEAR * score.max()) & (self.resolution <= 1))
+        near = np.flatnonzero((score >= NEAR * score.max()) & (self.resolution <= 1))
         return max(int(score.argmax()), int(near.max(initial=0)))
 
     def at(self, resolution: float) -> Scales:
