@@ -116,7 +116,7 @@ def prepare(*, slow: bool = True) -> dict[str, str | None]:
         for arguments in (
             ["torch==2.13.0"],
             ["setuptools"],
-            ["--no-build-isolation", "--editable", ".[pool]"],
+            ["--no-build-isolation", "--editable", "."],
         ):
             problem = _pip(*arguments)
             if problem is not None:

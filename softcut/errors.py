@@ -174,8 +174,8 @@ def __getattr__(name: str) -> Any:
     return globals()[name]
 
 
-def require(module: str, extra: str, purpose: str) -> ModuleType:
-    """Import an optional dependency, or say in one sentence how to get it.
+def require(module: str, extra: str | None, purpose: str) -> ModuleType:
+    """Import a dependency, or say in one sentence how to get it; it is of an extra, or (None) of softcut itself.
 
     >>> from softcut.errors import require
     >>> require("math", "pyg", "an example").sqrt(4.0)
@@ -184,7 +184,8 @@ def require(module: str, extra: str, purpose: str) -> ModuleType:
     try:
         return importlib.import_module(module)
     except ImportError as error:
-        raise DependencyError(
-            f"{purpose} needs the package '{module.split('.')[0]}': run pip install 'softcut[{extra}]' "
-            f"(in a clone of the source: pip install -e '.[{extra}]')."
-        ) from error
+        package = module.split(".")[0]
+        how = f"pip install {package}."
+        if extra is not None:
+            how = f"pip install 'softcut[{extra}]' (in a clone of the source: pip install -e '.[{extra}]')."
+        raise DependencyError(f"{purpose} needs the package '{package}': run {how}") from error

@@ -16,7 +16,7 @@ from softcut.errors import require
 
 @remember
 def _kernel() -> Callable[..., Any]:
-    numba = require("numba", "pool", "Graclus pooling")
+    numba = require("numba", None, "Graclus pooling")
     import heapq
 
     @numba.njit(cache=True, nogil=True)

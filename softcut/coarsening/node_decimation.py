@@ -275,7 +275,7 @@ def _by_walks(
         for m in map(sp.csr_array, (b.T, b, w))
     )
     n = b.shape[1]
-    threads = require("numba", "pool", _PURPOSE).get_num_threads()
+    threads = require("numba", None, _PURPOSE).get_num_threads()
     bounds = np.linspace(0, n, threads + 1).astype(np.int64)
     walk = _walk_kernel()
 
@@ -292,7 +292,7 @@ def _by_walks(
 
 @remember
 def _walk_kernel() -> Callable[..., Any]:
-    numba = require("numba", "pool", _PURPOSE)
+    numba = require("numba", None, _PURPOSE)
 
     @numba.njit(cache=True, nogil=True)
     def walk(begin, end, kept, drop, inner, degree, tiny, faint):  # type: ignore[no-untyped-def]

@@ -11,7 +11,7 @@ from typing import Any
 
 from softcut.errors import require
 
-numba = require("numba", "pool", "clustering by edges")
+numba = require("numba", None, "clustering by edges")
 
 
 def compiled(function: Callable[..., Any]) -> Any:
