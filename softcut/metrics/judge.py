@@ -39,7 +39,14 @@ from softcut.metrics.features import (
     told_by,
 )
 from softcut.ops import CSRPattern, entropy
-from softcut.ops.information import edge_gain, multinomial_complexity, word_gain, word_gains, word_price
+from softcut.ops.information import (
+    edge_gain,
+    edge_price,
+    multinomial_complexity,
+    word_gain,
+    word_gains,
+    word_price,
+)
 from softcut.ops.spmm import spmm
 from softcut.tables.kinds import NUMBER, kinds_of_columns
 
@@ -98,6 +105,7 @@ def _positive(gain: Any) -> Any:
 
 # What weights of edges are scaled to sum to: float64 holds every whole number up to 2^53.
 _EXACT = 2.0**50
+_WIDE = 2_000  # clusters from which on only pairs that have edges are counted: tables [K, K] would not fit
 _AT_ONCE = 1 << 18  # numbers in the tables of several clusterings that are judged together
 
 
@@ -179,6 +187,34 @@ class Judge:
         words = spmm(self._words_of, None, indicator.scatter_(1, labels.unsqueeze(1), 1.0))
         return edges, words.mT.double(), sizes
 
+    def sparse_gain(self, labels: Tensor, k: int) -> tuple[Tensor, Tensor, Tensor]:
+        """G_e, S'X and S'1 without a table of all pairs of clusters or of nodes and clusters.
+
+        >>> judge = Judge(sp.csr_array(np.eye(6)[[1, 2, 0, 4, 5, 3]] + np.eye(6)[[2, 0, 1, 5, 3, 4]]))
+        >>> labels = torch.tensor([0, 0, 0, 1, 1, 1])
+        >>> bool(torch.isclose(judge.sparse_gain(labels, 2)[0], judge(labels, 2).edges))
+        True
+        """
+        sizes = torch.bincount(labels, minlength=k).double()
+        own, other = labels[self._row], labels[self._column]
+        pairs, which = torch.unique(own * k + other, return_inverse=True)
+        counts = torch.bincount(which, self._weight, minlength=len(pairs)).double()
+        rows, columns = (torch.bincount(side, self._weight, minlength=k).double() for side in (own, other))
+        gain = counts.new_zeros(())
+        if self.edges and len(pairs):
+            total = counts.sum()
+            margins = rows[pairs // k] / total * columns[pairs % k]
+            information = torch.xlogy(counts, counts / margins).sum() / total
+            gain = self.edges * information - edge_price(k, self.edges).to(counts)
+        words = self._words_of
+        have = sp.csr_array(
+            (np.ones(words.nnz), words.col.cpu().numpy(), words.rowptr.cpu().numpy()), shape=words.shape
+        )
+        nodes = np.arange(self.nodes)
+        member = sp.csr_array((np.ones(self.nodes), (nodes, labels.cpu().numpy())), shape=(self.nodes, k))
+        table = torch.from_numpy(np.asarray((have @ member).toarray())).to(labels.device)
+        return gain, table.mT, sizes
+
     def axes_table(self, labels: Tensor, k: int) -> Tensor:
         """What :func:`softcut.metrics.features.axes_gain` reads, for labels [N]."""
         assert self.axes is not None
@@ -191,12 +227,15 @@ class Judge:
         num_words = float(self.counts.sum())
         words_price = word_price(k, self.counts)
         # Small tables are judged together: for each alone, calls would cost more than the arithmetic.
-        at_once = max(1, _AT_ONCE // max(1, k * (k + len(self.counts))))
+        at_once = 1 if k > _WIDE else max(1, _AT_ONCE // max(1, k * (k + len(self.counts))))
         parts = []
         for first in range(0, len(columns), at_once):
-            each = [self.tables(column, k) for column in columns[first : first + at_once]]
-            edges, words, sizes = (torch.stack(tables) for tables in zip(*each, strict=True))
-            gain = edge_gain(edges, self.edges) if self.edges else edges.new_zeros(len(edges))
+            if k > _WIDE:
+                gain, words, sizes = (part.unsqueeze(0) for part in self.sparse_gain(columns[first], k))
+            else:
+                each = [self.tables(column, k) for column in columns[first : first + at_once]]
+                edges, words, sizes = (torch.stack(tables) for tables in zip(*each, strict=True))
+                gain = edge_gain(edges, self.edges) if self.edges else edges.new_zeros(len(edges))
             parts.append((gain, word_gain(words, num_words, words_price), entropy(sizes)))
         of_edges, of_words, entropies = (torch.cat(part) for part in zip(*parts, strict=True))
         if not single:

@@ -5,21 +5,54 @@ from __future__ import annotations
 import csv
 import io
 import zipfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 
 from softcut import __version__
 from softcut.clustering import GraphClustering
 from softcut.errors import ParameterError, require
 from softcut.graph import Graph
 from softcut.metrics import evaluate
-from softcut.metrics.summary import ROW, Summary, verdict_sentence
+from softcut.metrics.summary import ROW, Summary, judged, verdict_sentence
 
 
-def clustered_part(graph: Graph, soft: np.ndarray, labels: np.ndarray) -> tuple[Graph, np.ndarray]:
+MOST_CHANCES = 100  # clusters up to which labels.parquet has a probability for each
+MOST_ASSIGNMENTS = 1 << 26  # numbers of assignments.npy; a larger table is not written
+
+
+def certainty(soft: Any) -> np.ndarray:
+    """The largest probability of every row of a table, dense or sparse.
+
+    >>> import scipy.sparse as sp
+    >>> certainty(sp.csr_array([[0.75, 0.25], [0.0, 0.0]])).tolist()
+    [0.75, 0.0]
+    """
+    highest = soft.max(axis=1)
+    return np.asarray(highest.toarray() if sp.issparse(highest) else highest).ravel()
+
+
+def most_probable(soft: Any) -> np.ndarray:
+    """The cluster with the largest probability of every row of a table, dense or sparse."""
+    return np.asarray(soft.argmax(axis=1)).ravel()
+
+
+def level_columns(levels: np.ndarray | None) -> dict[str, np.ndarray]:
+    """level_0, level_1, ...: the labels [L, N] of nested levels by title; nothing where there is one level."""
+    if levels is None or len(levels) < 2:
+        return {}
+    return {f"level_{depth}": labels for depth, labels in enumerate(levels)}
+
+
+def levels_of(estimator: GraphClustering) -> np.ndarray | None:
+    """Labels [L, N] of the nested levels of a fit; None where there is no tree."""
+    return None if estimator.tree_ is None or estimator.levels_ is None else estimator.levels_.labels
+
+
+def clustered_part(graph: Graph, soft: Any, labels: np.ndarray) -> tuple[Graph, Any]:
     """The nodes that have a cluster, which is what pictures and pages show; all, where none has one."""
     placed = labels >= 0
     return (graph.subgraph(placed), soft[placed]) if placed.any() and not placed.all() else (graph, soft)
@@ -60,8 +93,10 @@ def id_columns(graph: Graph) -> dict[str, list[str]]:
     return {"kind": graph.node_kinds, "id": ids}
 
 
-def write_parquet(path: Path, graph: Graph, soft: np.ndarray, labels: np.ndarray) -> None:
-    """The table of :func:`write_labels` with all probabilities; empty where a node has no cluster."""
+def write_parquet(
+    path: Path, graph: Graph, soft: Any, labels: np.ndarray, levels: np.ndarray | None = None
+) -> None:
+    """The table of :func:`write_labels`, with all probabilities of up to 100 clusters; empty where a node has none."""
     arrow = require("pyarrow", "tables", path.name)
     parquet = require("pyarrow.parquet", "tables", path.name)
 
@@ -83,21 +118,32 @@ def write_parquet(path: Path, graph: Graph, soft: np.ndarray, labels: np.ndarray
     columns = {
         "node": words(graph.node_names or [str(i) for i in range(graph.num_nodes)]),
         "cluster": numbers(labels, placed),
-        "probability": numbers(soft.max(axis=1), placed),
+        "probability": numbers(certainty(soft), placed),
         **{name: words(values) for name, values in id_columns(graph).items()},
-        **{f"p{j}": numbers(soft[:, j]) for j in range(soft.shape[1])},
+        **{name: numbers(values, values >= 0) for name, values in level_columns(levels).items()},
+        **({f"p{j}": numbers(soft[:, j]) for j in range(soft.shape[1])} if _has_all(soft) else {}),
     }
     parquet.write_table(arrow.table(columns), path)
+
+
+def _has_all(soft: Any) -> bool:
+    """Whether every probability of a table [N, K] is written."""
+    return not sp.issparse(soft) and soft.shape[1] <= MOST_CHANCES
 
 
 def clustering_metrics(
     name: str, graph: Graph, estimator: GraphClustering, **seconds: float
 ) -> dict[str, Any]:
     """What metrics.json and the page say about a fitted estimator; `seconds` are those of other steps."""
+    told, used = judged(estimator), len(np.unique(estimator.labels_[estimator.labels_ >= 0]))
     return {
         **graph_facts(name, graph, estimator.n_clusters_),
         "structure": estimator.structure_,
-        "verdict": estimator.verdict_,
+        "verdict": told["verdict"],
+        "verdict_sentence": verdict_sentence(told["verdict"], used, told["of_graph"]),
+        "deviations": estimator.deviations_,
+        "surplus": estimator.surplus_,
+        **level_facts(estimator),
         **evaluate(graph, estimator.labels_, k=estimator.n_clusters_),
         **label_facts(graph, estimator.labels_, estimator.n_clusters_),
         "candidates": {str(number): described for number, described in estimator.candidates_.items()},
@@ -112,29 +158,53 @@ def clustering_metrics(
     }
 
 
-def verdict_of(metrics: Mapping[str, Any]) -> str:
-    """What a clustering is worth, in a sentence; "" where metrics hold no verdict, as after a prediction."""
-    return verdict_sentence(metrics.get("verdict"), int(metrics.get("n_clusters", 0)))
+def level_facts(estimator: GraphClustering) -> dict[str, Any]:
+    """The scales that were compared, the nested levels, and which of both was chosen; nothing without them."""
+    facts: dict[str, Any] = {}
+    levels, scales = estimator.levels_, estimator.scales_
+    if estimator.tree_ is not None and levels is not None:
+        facts["level"] = levels.chosen
+        facts["levels"] = [
+            {"level": depth, "clusters": len(np.unique(labels[labels >= 0]))}
+            | ({} if scales is None else {"resolution": mark or None})
+            for depth, (labels, mark) in enumerate(zip(levels.labels, levels.marks, strict=True))
+        ]
+    if scales is not None:
+        score = scales.score.tolist()
+        facts["scales"] = [{**row, "score": score[i]} for i, row in enumerate(scales.rows())]
+    return facts
 
 
 def write_labels(
-    path: str | Path, graph: Graph, soft: np.ndarray, labels: np.ndarray, *, spreadsheet_safe: bool = False
+    path: str | Path,
+    graph: Graph,
+    soft: Any,
+    labels: np.ndarray,
+    levels: np.ndarray | None = None,
+    *,
+    spreadsheet_safe: bool = False,
 ) -> None:
     """Write ``node,cluster,probability``, one line per node; nodes without names are called by their numbers.
 
-    Where there are several kinds of nodes, ``kind,id`` follow.
+    Where there are several kinds of nodes, ``kind,id`` follow; where there are several nested `levels` [L, N],
+    ``level_0,level_1,...`` come last, the coarsest first.
 
     A node without a cluster (label -1) has neither number nor probability. `spreadsheet_safe` puts ``'`` before names
     that spreadsheets might take for a formula.
     """
-    texts = {"node": graph.node_names or [str(i) for i in range(len(soft))], **id_columns(graph)}
+    texts = {"node": graph.node_names or [str(i) for i in range(len(labels))], **id_columns(graph)}
     if spreadsheet_safe:
         texts = {title: [_safe(text) for text in column] for title, column in texts.items()}
     names, *others = texts.values()
-    chances = (f"{p:.6f}" for p in soft.max(axis=1))
-    rows = zip(names, labels.tolist(), chances, *others, strict=True)
-    told = ((name, c, p, *more) if c >= 0 else (name, "", "", *more) for name, c, p, *more in rows)
-    _write_rows(path, ["node", "cluster", "probability", *list(texts)[1:]], told)
+    nested = level_columns(levels)
+    more: list[Iterable[Any]] = [
+        *others,
+        *(["" if c < 0 else c for c in column.tolist()] for column in nested.values()),
+    ]
+    chances = (f"{p:.6f}" for p in certainty(soft))
+    rows = zip(names, labels.tolist(), chances, *more, strict=True)
+    told = ((name, c, p, *rest) if c >= 0 else (name, "", "", *rest) for name, c, p, *rest in rows)
+    _write_rows(path, ["node", "cluster", "probability", *list(texts)[1:], *nested], told)
 
 
 def write_clusters(path: str | Path, summary: Summary, *, spreadsheet_safe: bool = False) -> None:

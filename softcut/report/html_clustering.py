@@ -11,8 +11,9 @@ import scipy.sparse as sp
 from softcut.clustering.networks import Replica
 from softcut.colours import cluster_colours, colour_of
 from softcut.graph import Graph
-from softcut.metrics.summary import Summary, summarise
-from softcut.report.clustering_files import clustered_part
+from softcut.metrics.summary import Chances, Summary, summarise
+from softcut.report.clustering_files import clustered_part, most_probable
+from softcut.report.html_levels import ShownLevels, level_parts
 from softcut.report.html_page import Part, Section, Text, View, plain, render_page
 from softcut.report.html_summary import (
     note_table,
@@ -38,11 +39,13 @@ _PLACED = 100_000  # nodes of a graph whose nodes get positions
 _COLUMNS = 400  # of the heat map
 _POINTS = 200  # of a curve
 _NAME = 60  # characters of a node's name
+_DISCS = 100  # clusters of the view of clusters
+MAPPED = 100  # clusters up to which soft assignments are shown
 
 
 def clustering_page(
     graph: Graph,
-    soft: np.ndarray,
+    soft: Any,
     metrics: Mapping[str, Any],
     *,
     clusters: np.ndarray | None = None,
@@ -51,30 +54,34 @@ def clustering_page(
     replicas: Sequence[Replica] = (),
     command: str = "",
     position: Sequence[str | int] | None = None,
+    levels: ShownLevels | None = None,
 ) -> str:
     """The page that ``softcut cluster --report`` and ``est.report`` write: what was found first, how it was found last.
 
     `clusters` are the labels, -1 for nodes that are counted and not shown; without them every node is in its most
-    probable cluster. `summary` is that of these clusters, where it is known already.
+    probable cluster. `summary` is that of these clusters, where it is known already, `levels` are those around them.
     """
     sizes = f"{graph.num_nodes:,} nodes, {graph.num_edges:,} edges, {graph.num_features:,} features"
-    clusters = soft.argmax(1) if clusters is None else clusters
+    clusters = most_probable(soft) if clusters is None else clusters
     if summary is None:
         summary = summarise(graph, clusters, soft, verdict=metrics.get("verdict"))
+    placed = clusters >= 0
+    nested = None if levels is None else levels.labels[:, placed]
     graph, soft = clustered_part(graph, soft, clusters)
-    labels, name = soft.argmax(1), str(metrics["graph"])
+    labels, name = most_probable(soft), str(metrics["graph"])
     areas = "Areas are sizes; the width of a line is the weight of the edges it stands for."
     order = "Nodes from left to right, by cluster, the most certain first."
     drawn = "Each cluster has a colour and, in its middle, its number."
     parts: dict[str, Sequence[Part]] = {
         "Summary": [
             *summary_parts(summary, metrics),
-            graph_view(graph, soft, name, drawn, position),
+            graph_view(graph, soft, name, drawn, position, nested),
         ],
+        "Levels": [] if levels is None else level_parts(levels),
         "Between the clusters": [cluster_view(graph, labels, areas)],
         "The number of clusters": number_parts(metrics),
         "Doubtful nodes": [uncertain_table(graph, soft)],
-        "Soft assignments": [assignment_view(graph, soft, order)],
+        "Soft assignments": [assignment_view(graph, soft, order)] if soft.shape[1] <= MAPPED else [],
         "Scores": [score_table(metrics)],
     }
     if history is not None and replicas:
@@ -106,14 +113,17 @@ def shown_nodes(labels: np.ndarray, most: int = _NODES) -> np.ndarray:
 
 def graph_view(
     graph: Graph,
-    soft: np.ndarray,
+    soft: Any,
     title: str = "The graph",
     caption: str = "",
     position: Sequence[str | int] | None = None,
+    levels: np.ndarray | None = None,
 ) -> View:
-    """Nodes coloured by cluster: zoom, hover, filter. Of more than 3,000 nodes a sample is shown."""
-    soft = np.asarray(soft, dtype=np.float64)  # float32 would show its last digits
-    labels = soft.argmax(1)
+    """Nodes coloured by cluster: zoom, hover, filter. Of more than 3,000 nodes a sample is shown.
+
+    With several nested `levels` [L, N] one can switch to the clusters of another one.
+    """
+    labels = most_probable(soft)
     nodes = shown_nodes(labels)
     part = sp.coo_array(sp.triu(sp.csr_array(graph.adjacency)[nodes][:, nodes], k=1))
     kept = np.arange(part.nnz)
@@ -123,27 +133,25 @@ def graph_view(
     whole = len(nodes) == graph.num_nodes
     if not whole:
         caption = f"{len(nodes):,} of {graph.num_nodes:,} nodes are shown. {caption}"
-    chances = -np.sort(-soft[nodes], axis=1)
+    chances = Chances.of(labels[nodes], soft[nodes])
     second: Any = [None] * len(nodes)
     second_chance = second
     if soft.shape[1] > 1:
-        second, second_chance = np.argsort(-soft[nodes], axis=1)[:, 1], np.round(chances[:, 1], 3)
+        second, second_chance = chances.second, np.round(chances.chance, 3)
     x = y = None
     what = ""
     # Positions of a very large graph take longer than its clustering.
     if graph.num_nodes <= _PLACED or coordinate_columns(graph, position) is not None:
         positions, what = node_positions(graph, position)
         x, y = np.round(_even(positions[nodes]), 4)
-    groups, sizes = np.unique(labels, return_counts=True)
-    own = labels[nodes]
-    names = graph.node_names
+    groups, own, names = np.unique(labels), labels[nodes], graph.node_names
     data = {
         "label": f"{title}: {graph.num_nodes} nodes in {len(groups)} clusters",
         "hint": "Hover or tap: a node. Drag: move. Click, then wheel: zoom. Keys: arrows, + and -, 0 for the whole.",
         "names": None if names is None else [shortened(names[i], _NAME) for i in nodes],
         "index": None if whole else nodes,
         "labels": own,
-        "probability": np.round(chances[:, 0], 3),
+        "probability": np.round(chances.own, 3),
         "second": second,
         "second_probability": second_chance,
         "x": x,
@@ -154,12 +162,30 @@ def graph_view(
         "edges": np.stack([part.row[kept], part.col[kept]], axis=1).ravel(),
         # In a mixed order, so that no cluster covers the others only because its number is high.
         "order": np.random.default_rng(0).permutation(len(nodes)),
-        "clusters": [
-            {"number": int(g), "size": int(n), "colour": colour, "members": np.flatnonzero(own == g)}
-            for g, n, colour in zip(groups, sizes, map(colour_of, groups), strict=True)
-        ],
+        "clusters": _chips(labels, own),
     }
+    if levels is not None and len(levels) > 1:
+        data["levels"] = [
+            {
+                "name": f"level {depth}: {plural(len(np.unique(each)), 'cluster')}",
+                "labels": each[nodes],
+                "clusters": _chips(each, each[nodes]),
+                "shown": bool((each == labels).all()),
+            }
+            for depth, each in enumerate(levels)
+        ]
     return View("graph", plain(data), caption.strip())
+
+
+def _chips(labels: np.ndarray, own: np.ndarray) -> list[dict[str, Any]]:
+    """The clusters of a graph, with their members among the nodes that are shown, whose labels are `own`."""
+    groups, sizes = np.unique(labels, return_counts=True)
+    order = np.argsort(own, kind="stable")
+    members = np.split(order, np.searchsorted(own[order], groups)[1:])
+    return [
+        {"number": int(g), "size": int(n), "colour": colour_of(g), "members": nodes}
+        for g, n, nodes in zip(groups, sizes, members, strict=True)
+    ]
 
 
 def _even(positions: np.ndarray) -> np.ndarray:
@@ -171,7 +197,10 @@ def _even(positions: np.ndarray) -> np.ndarray:
 
 def cluster_view(graph: Graph, labels: np.ndarray, caption: str = "") -> View:
     """The graph of clusters: discs with the sizes as areas, lines with the weights of the cuts as widths."""
-    groups, sizes, flow, leaving = cluster_flow(graph, labels)
+    groups, sizes, flow, leaving = cluster_flow(graph, labels, _DISCS)
+    count = len(np.unique(labels))
+    if count > len(groups):
+        caption = f"The {len(groups)} largest of {count:,} clusters are shown. {caption}"
     clusters = []
     for group, size, cut, colour in zip(groups, sizes, leaving, map(colour_of, groups), strict=True):
         nodes = "node" if size == 1 else "nodes"
@@ -179,7 +208,7 @@ def cluster_view(graph: Graph, labels: np.ndarray, caption: str = "") -> View:
         clusters.append({"number": int(group), "size": int(size), "colour": colour, "text": text})
     links = [{"a": a, "b": b, "weight": flow[a, b]} for a, b in np.argwhere(np.triu(flow, 1) > 0)]
     data = {
-        "label": f"The graph of {len(groups)} clusters",
+        "label": f"The graph of {count} clusters",
         "hint": "Hover a disc, or reach it with the Tab key: its size and its cuts.",
         "clusters": clusters,
         "links": links,
@@ -187,9 +216,10 @@ def cluster_view(graph: Graph, labels: np.ndarray, caption: str = "") -> View:
     return View("groups", plain(data), caption)
 
 
-def assignment_view(graph: Graph, soft: np.ndarray, caption: str = "") -> View:
+def assignment_view(graph: Graph, soft: Any, caption: str = "") -> View:
     """S as a heat map: a row per cluster, a column per node (or per few alike), sorted by cluster and certainty."""
     n, k = soft.shape
+    soft = soft.toarray() if sp.issparse(soft) else soft
     labels = soft.argmax(1)
     order = np.lexsort((-soft.max(axis=1), labels))
     count = min(n, _COLUMNS)

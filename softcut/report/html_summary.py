@@ -11,12 +11,15 @@ import numpy as np
 
 from softcut.colours import cluster_colours, colour_of
 from softcut.graph import Graph
-from softcut.metrics.summary import Summary
+from softcut.metrics.summary import Chances, Summary
+from softcut.report.clustering_files import most_probable
 from softcut.report.html_page import Part, Text, View, plain
 from softcut.report.tables import Cell, Table, number_table
 from softcut.tables.display_text import percent, shortened
 
 _UNCERTAIN = 20
+_LISTED = 100  # clusters of a table
+_BY_KIND = 20  # clusters of the table of kinds
 _NAME = 60  # characters of a node's name
 # What metrics.json holds, in the order of the page and in words.
 _SCORES = {
@@ -73,9 +76,11 @@ def kind_table(metrics: Mapping[str, Any]) -> Table | None:
     by_kind = metrics.get("clusters_by_kind")
     if not by_kind:
         return None
-    rows = [[kind, *(Cell(f"{size:,}") for size in sizes)] for kind, sizes in by_kind.items()]
-    titles = ["kind of node", *map(str, range(metrics["n_clusters"]))]
-    return Table(titles, rows, "Nodes of each kind in each cluster.")
+    rows = [[kind, *(Cell(f"{size:,}") for size in sizes[:_BY_KIND])] for kind, sizes in by_kind.items()]
+    count = metrics["n_clusters"]
+    titles = ["kind of node", *map(str, range(min(count, _BY_KIND)))]
+    more = f", the first {_BY_KIND} of {count:,}" if count > _BY_KIND else ""
+    return Table(titles, rows, f"Nodes of each kind in each cluster{more}.")
 
 
 def summary_table(summary: Summary) -> Table:
@@ -85,14 +90,16 @@ def summary_table(summary: Summary) -> Table:
     """
     parts = [part for part in _COLUMNS_MEAN if any(one.pieces.get(part) for one in summary.clusters)]
     rows: list[list[str | Cell]] = []
-    for cluster in summary.clusters:
+    for cluster in summary.clusters[:_LISTED]:
         size = Cell(f"{cluster.size:,}", below=percent(cluster.share))
         inside = Cell("no edges", number=False)
         if not math.isnan(cluster.cohesion):
-            inside = Cell(percent(cluster.cohesion), below=f"{percent(cluster.by_chance)} by chance")
+            doubt = "" if cluster.is_community else ": no community"
+            inside = Cell(percent(cluster.cohesion), below=f"{percent(cluster.by_chance)} by chance{doubt}")
         texts = (Cell("\n".join(cluster.pieces[part]) or "-", number=False) for part in parts)
         rows.append([_cluster_cell(cluster.cluster), size, inside, *texts])
-    return Table(["cluster", "nodes", "edges inside", *parts], rows, stacked=True)
+    caption = f"The {_LISTED} largest of {len(summary):,} clusters." if len(summary) > _LISTED else ""
+    return Table(["cluster", "nodes", "edges inside", *parts], rows, caption, stacked=True)
 
 
 def summary_view(summary: Summary) -> View:
@@ -108,16 +115,16 @@ def _cluster_cell(number: int) -> Cell:
     return Cell(str(number), number=False, swatch=colour_of(number))
 
 
-def uncertain_table(graph: Graph, soft: np.ndarray) -> Part:
+def uncertain_table(graph: Graph, soft: Any) -> Part:
     """The nodes whose two largest probabilities are closest, the closest first."""
     if soft.shape[1] < 2:
         return Text("There is one cluster, so no node could be in another.")
     names = graph.node_names or [str(i) for i in range(graph.num_nodes)]
-    clusters = np.argsort(-soft, axis=1, kind="stable")[:, :2]
-    chances = np.take_along_axis(soft, clusters, axis=1)
+    first = most_probable(soft)
+    chances = Chances.of(first, soft)
     rows: list[list[str | Cell]] = []
-    for node in np.argsort(chances[:, 0] - chances[:, 1], kind="stable")[:_UNCERTAIN]:
-        pairs = zip(clusters[node].tolist(), chances[node].tolist(), strict=True)
+    for node in np.argsort(chances.own - chances.chance, kind="stable")[:_UNCERTAIN].tolist():
+        pairs = ((first[node], chances.own[node]), (chances.second[node], chances.chance[node]))
         cells = (cell for c, chance in pairs for cell in (_cluster_cell(c), Cell(f"{chance:.2f}")))
         rows.append([shortened(names[node], _NAME), *cells])
     columns = ["node", "cluster", "probability", "next cluster", "its probability"]

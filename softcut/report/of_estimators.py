@@ -15,6 +15,7 @@ from softcut.metrics.predictions import class_scores, number_scores
 from softcut.metrics.summary import summarise
 from softcut.report.clustering_files import clustering_metrics, graph_facts, label_facts
 from softcut.report.html_clustering import clustering_page
+from softcut.report.html_levels import shown_levels
 from softcut.report.html_learning import (
     classification_page,
     graph_columns,
@@ -25,24 +26,26 @@ from softcut.report.plots import clustering_figure, save_figure
 
 
 def write_page(
-    path: str | Path, estimator: Any, graph: Graph, labels: np.ndarray, soft: np.ndarray, **judged: Any
+    path: str | Path, estimator: Any, graph: Graph, labels: np.ndarray, soft: Any, **judged: Any
 ) -> Path:
     """The report of clusters of a graph; `judged` has the verdict where they are those of the fit."""
     target = _place(path)
     name = graph.name or "graph"
     summary = summarise(graph, labels, soft, **judged)
-    if judged:
+    training: dict[str, Any] = {}
+    if "verdict" in judged:
         metrics = clustering_metrics(name, graph, estimator)
         training = {"history": estimator.history_, "replicas": estimator.replicas_}
+        training["levels"] = shown_levels(graph, estimator, summary)
     else:
         k = estimator.n_clusters_
         facts = {**graph_facts(name, graph, k), **evaluate(graph, labels, k=k)}
-        metrics, training = {**facts, **label_facts(graph, labels, k)}, {}
+        metrics = {**facts, **label_facts(graph, labels, k)}
     page = clustering_page(graph, soft, metrics, clusters=labels, summary=summary, **training)
     return atomic_write(target, page.encode())
 
 
-def draw_clusters(path: str | Path | None, graph: Graph, labels: np.ndarray, soft: np.ndarray) -> Any:
+def draw_clusters(path: str | Path | None, graph: Graph, labels: np.ndarray, soft: Any) -> Any:
     """The picture of clusters of a graph, also written where `path` says so."""
     target = None if path is None else _place(path)
     made = clustering_figure(graph, labels, graph.name or "Clusters", summary=summarise(graph, labels, soft))

@@ -27,6 +27,8 @@ _LINES = 7  # colours of the palette that can be seen as thin lines on white and
 _NAMED_NODES = 40  # names are written beside nodes up to here
 _DOTS = 20_000  # a scatter of more is one blot
 _DPI = 130  # of pictures
+_DISCS = 60  # clusters of the drawing of clusters
+_NUMBERED = 60  # clusters whose numbers are written among the nodes
 _TRAIT = 36  # characters of what sets a cluster apart
 _BINS = 400  # rows and columns of the image of the adjacency matrix
 # Titles of the two columns, across and up, that say where a node is.
@@ -147,7 +149,8 @@ def draw_partition(ax: Any, graph: Graph, labels: np.ndarray, positions: np.ndar
         for name, place in zip(names, positions, strict=True):
             ax.annotate(shortened(name, 18), place, zorder=3, **style)
     else:
-        for c in np.unique(labels):
+        groups, sizes = np.unique(labels, return_counts=True)
+        for c in groups[np.argsort(-sizes, kind="stable")[:_NUMBERED]]:
             _number(ax, c, np.median(positions[labels == c], axis=0))
     ax.set_title(title)
     if n <= FEW_NODES:
@@ -160,8 +163,8 @@ def draw_partition(ax: Any, graph: Graph, labels: np.ndarray, positions: np.ndar
 
 def draw_groups(ax: Any, graph: Graph, labels: np.ndarray, title: str) -> None:
     """The graph of clusters: a disc per cluster with its size as area, a line per cut with its weight as width."""
-    groups, sizes, flow, _ = cluster_flow(graph, labels)
-    used = len(groups)
+    groups, sizes, flow, _ = cluster_flow(graph, labels, _DISCS)
+    used, every = len(groups), len(np.unique(labels))
     angle = np.pi / 2 - 2 * np.pi * np.arange(used) / used
     places = np.stack([np.cos(angle), np.sin(angle)], axis=1) if used > 1 else np.zeros((1, 2))
     cut = np.triu(flow, 1)
@@ -184,7 +187,7 @@ def draw_groups(ax: Any, graph: Graph, labels: np.ndarray, title: str) -> None:
     )
     for group, place in zip(groups, places, strict=True):
         _number(ax, group, place)
-    ax.set_title(title)
+    ax.set_title(title if used == every else f"{title}: the {used} largest of {every:,}")
     if used > 1:
         said = f"widest line: edges of weight {_amount(widest)}"
         ax.set_xlabel(said if widest else "no edges between clusters")
@@ -218,8 +221,9 @@ def draw_adjacency(ax: Any, graph: Graph, labels: np.ndarray, title: str) -> Non
     start = 0
     groups, sizes = np.unique(labels, return_counts=True)
     for colour, size in zip(map(colour_of, groups), sizes, strict=True):
-        box = Rectangle((start, start), size, size, fill=False, edgecolor=colour, linewidth=1.6)
-        ax.add_patch(box)
+        if size * _BINS >= n:  # smaller ones would be smaller than a point
+            box = Rectangle((start, start), size, size, fill=False, edgecolor=colour, linewidth=1.6)
+            ax.add_patch(box)
         start += size
     ax.set(title=title, xlabel="nodes", ylabel="nodes")
     for axis in (ax.xaxis, ax.yaxis):
@@ -231,29 +235,39 @@ def cluster_marks(graph: Graph, labels: np.ndarray, summary: Summary | None = No
     """Entries of a legend: number, size and cut of every cluster, in its colour, and what sets it apart most."""
     from matplotlib.lines import Line2D
 
-    groups, sizes, _, leaving = cluster_flow(graph, labels)
+    groups, sizes, _, leaving = cluster_flow(graph, labels, len(PALETTE))
     traits = {c.cluster: c.traits[0].text("") for c in (summary.clusters if summary else ()) if c.traits}
     marks = []
     each = list(zip(groups, sizes, leaving, map(colour_of, groups), strict=True))
-    for group, size, share, colour in each[: len(PALETTE)]:
+    for group, size, share, colour in each:
         text = f"{group}: {size:,} {'node' if size == 1 else 'nodes'}, {percent(share)} cut"
         if group in traits:
             text += "\n" + shortened(traits[group], _TRAIT).replace("$", r"\$")  # not the start of a formula
         marks.append(Line2D([], [], color=colour, marker="o", linestyle="", label=text))
-    if len(groups) > len(marks):
-        marks.append(Line2D([], [], linestyle="", label=f"and {len(groups) - len(marks)} more"))
+    more = len(np.unique(labels)) - len(marks)
+    if more > 0:
+        said = f"and {more:,} more; colours repeat"
+        marks.append(Line2D([], [], linestyle="", label=said))
     return marks
 
 
-def cluster_flow(graph: Graph, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """The used clusters, their sizes, the weight of the edges between each two, the share of each that leaves it."""
+def cluster_flow(
+    graph: Graph, labels: np.ndarray, most: int | None = None
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """The used clusters, their sizes, the weight of the edges between each two, the share of each that leaves it.
+
+    With `most` only the largest ones, that many.
+    """
     groups, codes, sizes = np.unique(labels, return_inverse=True, return_counts=True)
     n = len(codes)
     member = sp.csr_array((np.ones(n), (np.arange(n), codes)), shape=(n, len(groups)))
-    flow = np.asarray((member.T @ graph.adjacency @ member).toarray(), dtype=float)
-    total = flow.sum(axis=1)
+    flow = sp.csr_array(member.T @ graph.adjacency @ member, dtype=float)
+    total = np.asarray(flow.sum(axis=1)).ravel()
     leaving = np.divide(total - flow.diagonal(), total, out=np.zeros_like(total), where=total > 0)
-    return groups, sizes, flow, leaving
+    if most is not None and most < len(groups):
+        kept = np.sort(np.argsort(-sizes, kind="stable")[:most])
+        groups, sizes, flow, leaving = groups[kept], sizes[kept], flow[kept][:, kept], leaving[kept]
+    return groups, sizes, np.asarray(flow.toarray()), leaving
 
 
 def _number(ax: Any, number: int, place: np.ndarray) -> None:

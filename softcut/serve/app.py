@@ -24,6 +24,7 @@ _STATIC = {**dict.fromkeys((*VIEW_SCRIPTS, "serve.js"), "text/javascript"), "pag
 _TYPES = {
     "labels.csv": "text/csv",
     "clusters.csv": "text/csv",
+    "communities.json": "application/json",
     "views.json": "application/json",
     "report.html": "text/html",
     "labels.png": "image/png",
@@ -102,7 +103,7 @@ def create_app(
             async with limited.form(max_files=2, max_fields=most_fields()) as form:
                 folder = jobs.new_folder()
                 order = await threads.run_in_threadpool(read_form, form, folder)
-                about = {"file": order["file"], "clusters": str(form.get("k", "auto")).strip()}
+                about = {"file": order["file"], "clusters": str(form.get("k", "")).strip() or "auto"}
             limits = {"n_init": n_init, "max_bytes": 4 * max_upload}
             job = await threads.run_in_threadpool(jobs.start, folder, about, **order, **limits)
             folder = None

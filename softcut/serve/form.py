@@ -179,16 +179,16 @@ def _meaning(field: Field, text: str) -> Any:
 
 
 def _clusters(k: str) -> int | str | range:
-    """'auto', a number, or all numbers of a range: 2-12 or, as on the command line, 2:12."""
-    if k == "auto":
-        return k
+    """'auto' (or nothing), a number, or all numbers of a range: 2-12 or, as on the command line, 2:12."""
+    if k in ("", "auto"):
+        return "auto"
     ends = re.fullmatch(r"([1-9][0-9]{0,2})(?:\s*[-:\u2013]\s*([1-9][0-9]{0,2}))?", k)
     if ends is not None:
         low, high = int(ends[1]), int(ends[2] or ends[1])
         if low <= high <= MOST_CLUSTERS:
             return low if low == high else range(low, high + 1)
     raise ParameterError(
-        f"the number of clusters must be 'auto', a number from 1 to {MOST_CLUSTERS} or a range such as 2-12, "
+        f"the number of clusters must be left empty, 'auto', a number from 1 to {MOST_CLUSTERS} or a range such as 2-12, "
         f"got {_short(k)}.",
         argument="k",
     )

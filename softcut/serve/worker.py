@@ -25,19 +25,24 @@ from softcut.io import read_graph
 from softcut.report.clustering_files import (
     clustered_part,
     clustering_metrics,
-    verdict_of,
+    levels_of,
+    most_probable,
     write_clusters,
     write_cut_outs,
     write_labels,
     write_segments,
 )
+from softcut.report.communities_file import communities, level_summaries
 from softcut.report.html_clustering import (
+    MAPPED,
     assignment_view,
     cluster_view,
     clustering_page,
     evidence_view,
     graph_view,
 )
+from softcut.report.html_levels import shown_levels
+from softcut.report.html_page import plain
 from softcut.report.html_summary import summary_view
 from softcut.serve.form import worded
 from softcut.training import Progress
@@ -102,7 +107,7 @@ class _Teller:
 def _cluster(
     sender: Connection,
     file: str,
-    n_clusters: int | str | range,
+    n_clusters: int | str | range | None,
     features: str | None = None,
     seed: int = 0,
     reading: dict[str, Any] | None = None,
@@ -122,34 +127,43 @@ def _cluster(
     est.fit(graph)
     metrics = clustering_metrics(file, graph, est)
     summary = est.summary()
-    write_labels("labels.csv", graph, est.soft_, est.labels_)
+    nested = levels_of(est)
+    write_labels("labels.csv", graph, est.soft_, est.labels_, nested)
     write_clusters("clusters.csv", summary)
     fit: dict[str, Any] = {"clusters": est.labels_, "history": est.history_, "replicas": est.replicas_}
-    page = clustering_page(graph, est.soft_, metrics, summary=summary, **fit, command="softcut serve")
+    fit |= {"summary": summary, "levels": shown_levels(graph, est, summary), "command": "softcut serve"}
+    page = clustering_page(graph, est.soft_, metrics, **fit)
     Path("report.html").write_text(page, encoding="utf-8")
     part, soft = clustered_part(graph, est.soft_, est.labels_)
+    placed = None if nested is None else nested[:, est.labels_ >= 0]
     views = [
         summary_view(summary),
-        graph_view(part, soft, file),
-        cluster_view(part, soft.argmax(1)),
-        assignment_view(part, soft, "Nodes from left to right, by cluster, the most certain first."),
+        graph_view(part, soft, file, levels=placed),
+        cluster_view(part, most_probable(soft)),
     ]
+    if soft.shape[1] <= MAPPED:
+        said = "Nodes from left to right, by cluster, the most certain first."
+        views.append(assignment_view(part, soft, said))
     if est.replicas_:
         views.append(
             evidence_view(est.replicas_, "Evidence of each distance: a mark is a network, a bar the mean.")
         )
     shown = [{"view": view.view, "caption": view.caption, "data": view.data} for view in views]
     Path("views.json").write_text(json.dumps(shown, allow_nan=False), encoding="utf-8")
+    files = ["labels.csv", "clusters.csv", "report.html"]
+    if est.tree_ is not None:
+        made = communities(file, graph, est, level_summaries(graph, est, summary))
+        Path("communities.json").write_text(json.dumps(plain(made), allow_nan=False), encoding="utf-8")
+        files.insert(2, "communities.json")
     return {
         "kind": "graph",
         "clusters": est.n_clusters_,
-        "verdict": verdict_of(metrics),
-        "text": f"{graph.num_nodes:,} nodes in {metrics['clusters_used']:.0f} clusters, found in "
-        f"{est.fit_seconds_:.1f} seconds.",
+        "verdict": summary.said,
+        "text": f"{summary.counted}, found in {est.fit_seconds_:.1f} seconds.",
         "notes": [
             worded(note) for note in est.notes_ if note not in graph.notes and not isinstance(note, Detail)
         ],
-        "files": ["labels.csv", "clusters.csv", "report.html"],
+        "files": files,
     }
 
 

@@ -388,3 +388,21 @@ def test_evidence_sees_a_column_of_mostly_ones():
     adjacency = sc.Graph.from_edges([[0], [1]], num_nodes=200).adjacency
     x = np.column_stack([1.0 - labels, np.random.default_rng(0).standard_normal(200)])
     assert evidence_parts(sc.Graph.from_scipy(adjacency, x=x), labels.astype(int)).features > 80
+
+
+def test_many_clusters_are_judged_by_the_pairs_that_occur(monkeypatch):
+    """Tables of all pairs and those of the pairs that have edges give the same numbers."""
+    rng = np.random.default_rng(0)
+    weights = sp.random_array((200, 200), density=0.05, rng=rng, format="csr")
+    x = (rng.random((200, 12)) < 0.3).astype(float)
+    labels = torch.from_numpy(rng.integers(0, 40, (200, 3)))
+    for judge in (Judge(weights + weights.T, x), Judge(weights + weights.T), Judge(sp.csr_array((200, 200)), x)):
+        dense, one = judge(labels, 40), judge(labels[:, 0], 40)
+        with monkeypatch.context() as patch:
+            patch.setattr("softcut.metrics.judge._WIDE", 10)
+            patch.setattr(judge, "tables", None)
+            sparse, single = judge(labels, 40), judge(labels[:, 0].contiguous(), 40)
+        for name in ("edges", "features", "entropy"):
+            torch.testing.assert_close(getattr(sparse, name), getattr(dense, name), rtol=1e-9, atol=1e-9)
+            torch.testing.assert_close(getattr(single, name), getattr(one, name), rtol=1e-9, atol=1e-9)
+        torch.testing.assert_close(torch.as_tensor(single.told), torch.as_tensor(one.told))

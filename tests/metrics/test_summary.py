@@ -239,13 +239,13 @@ def test_members_cohesion_and_bridges_to_the_number():
 PRINTED = f"""\
 There is some structure; look at the clusters before you rely on them. 15 nodes in 6 clusters.
 
-cluster 0: 10 nodes (67 %), 73 % of its edges stay inside (79 % by chance)
+cluster 0: 10 nodes (67 %), 73 % of its edges stay inside (79 % by chance): no community
   typical:    {"y" * 17}, {"z" * 17}, n3, n4, {"x" * 39}…
   doubtful:   {"v" * 17} (0.51; cluster 1: 0.49), n7 (0.52; cluster 2: 0.48), n8 (0.53;
               cluster 3: 0.47)
   bridges:    to 4: 11 % of its edges (most from n9), to 3: 8 % (n8), to 2: 5 % (n7)
 
-cluster 1: 1 node (7 %), 0 % of its edges stay inside (2 % by chance)
+cluster 1: 1 node (7 %), 0 % of its edges stay inside (2 % by chance): no community
   typical:    a, b
   bridges:    to 0: 100 % of its edges (most from a, b)
 """
@@ -274,8 +274,11 @@ def test_a_summary_word_by_word():
     assert [doubt.other for doubt in summarise(graph, labels, soft).clusters[0].doubtful] == [1]
     soft[5, :2] = 0.995, 0.005  # the least that is printed
     assert [doubt.other for doubt in summarise(graph, labels, soft).clusters[0].doubtful] == [1, 1]
-    assert verdict_sentence("clear", 1) == "The clusters are clear."
-    assert verdict_sentence("none", 1) == "All nodes are in one cluster."
+    assert verdict_sentence("clear", 1) == "All nodes are in one cluster."
+    assert verdict_sentence("none", 1) == "No communities: all nodes are in one cluster."
+    assert verdict_sentence("clear", 2) == "The clusters are clear."
+    assert verdict_sentence("clear", 2, of_graph=True) == "The graph has clear clusters."
+    assert verdict_sentence("none", 0) == verdict_sentence(None, 3) == ""
     assert verdict_sentence("none", 2).startswith("The graph may have no clusters")
 
 

@@ -12,7 +12,6 @@ from softcut.metrics.summary import summarise
 from softcut.report.clustering_files import (
     clustered_part,
     label_facts,
-    verdict_of,
     write_clusters,
     write_labels,
     write_parquet,
@@ -67,5 +66,3 @@ def test_nodes_without_a_cluster_are_counted_and_not_shown():
     for labels in (np.array([0, 0, 1, 1]), np.full(4, -1)):
         assert clustered_part(graph, soft, labels)[0] is graph
     assert label_facts(graph, np.array([0, 0, 1, -1]), 2) == {"nodes_without_cluster": 1}
-    assert verdict_of({"verdict": "none", "n_clusters": 1}) == "All nodes are in one cluster."
-    assert verdict_of({}) == "" and verdict_of({"verdict": "none"}).startswith("The graph may have no")

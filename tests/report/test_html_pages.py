@@ -27,7 +27,7 @@ from softcut.graph import Graph
 from softcut.metrics import evaluate
 from softcut.metrics.summary import VERDICTS, summarise
 from softcut.report import html_clustering
-from softcut.report.clustering_files import clustered_part, clustering_metrics, verdict_of, write_segments
+from softcut.report.clustering_files import clustered_part, clustering_metrics, write_segments
 from softcut.report.html_clustering import (
     assignment_view,
     cluster_view,

@@ -163,7 +163,7 @@
     byId("verdict").textContent = result.verdict || "";
     byId("summary").textContent = result.text;
     const links = {
-      "labels.csv": "Labels (CSV)", "clusters.csv": "Clusters (CSV)", "report.html": "Whole report", "overlay.png": "Overlay (PNG)",
+      "labels.csv": "Labels (CSV)", "clusters.csv": "Clusters (CSV)", "communities.json": "Levels (JSON)", "report.html": "Whole report", "overlay.png": "Overlay (PNG)",
       "cut-outs.zip": "Cut-outs (PNG, zipped)", "labels.png": "Labels (PNG)",
     };
     byId("files").replaceChildren(...result.files.filter((name) => links[name]).flatMap((name) => {

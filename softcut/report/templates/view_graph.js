@@ -3,8 +3,10 @@
 softcutViews.kinds.graph = (element, data) => {
   const { make, colour, redrawn, sized, status, chip } = softcutViews;
   const count = data.labels.length;
+  const CHIPS = 40, NUMBERS = 60; // clusters that have a button, and a number in the drawing
   const height = Math.min(560, Math.max(300, Math.min(window.innerHeight * 0.6, element.clientWidth || 560)));
-  const colours = new Map(data.clusters.map((cluster) => [cluster.number, cluster.colour]));
+  let colours = new Map(data.clusters.map((cluster) => [cluster.number, cluster.colour]));
+  let standard = true; // whether the clusters are those whose probabilities are known
   const hidden = new Set();
   const neighbours = Array.from({ length: count }, () => []);
   for (let i = 0; i < data.edges.length; i += 2) {
@@ -56,8 +58,10 @@ softcutViews.kinds.graph = (element, data) => {
   const visible = (i) => !hidden.has(data.labels[i]);
 
   function describe(i) {
+    const name = data.names ? data.names[i] : `node ${data.index ? data.index[i] : i}`;
+    if (!standard) return `${name}: cluster ${data.labels[i]}; neighbours shown: ${neighbours[i].length}`;
     const second = data.second[i] === null ? "" : `; next: cluster ${data.second[i]}, ${data.second_probability[i]}`;
-    return `${data.names ? data.names[i] : `node ${data.index ? data.index[i] : i}`}: cluster ${data.labels[i]}, `
+    return `${name}: cluster ${data.labels[i]}, `
       + `probability ${data.probability[i]}${second}; neighbours shown: ${neighbours[i].length}`;
   }
 
@@ -97,7 +101,7 @@ softcutViews.kinds.graph = (element, data) => {
       context.stroke();
     });
     if (active >= 0 && visible(active)) ringed(context, at[active], size + 3);
-    for (const cluster of data.clusters) numbered(context, cluster, at);
+    for (const cluster of data.clusters.slice(0, NUMBERS)) numbered(context, cluster, at);
   }
 
   function ringed(context, spot, size) {
@@ -216,23 +220,45 @@ softcutViews.kinds.graph = (element, data) => {
   tools.append(find);
 
   const filter = make("div", { class: "tools", role: "group", "aria-label": "Clusters shown" });
-  const chips = data.clusters.map((cluster) => {
-    const one = chip(`${cluster.number}: ${cluster.size.toLocaleString("en")}`, cluster.colour, (on) => {
-      if (on) hidden.delete(cluster.number); else hidden.add(cluster.number);
-      refresh();
+  let chips = [];
+  function choose() {
+    chips = data.clusters.slice(0, CHIPS).map((cluster) => {
+      const one = chip(`${cluster.number}: ${cluster.size.toLocaleString("en")}`, cluster.colour, (on) => {
+        if (on) hidden.delete(cluster.number); else hidden.add(cluster.number);
+        refresh();
+      });
+      one.setAttribute("aria-label", `Cluster ${cluster.number}, ${cluster.size} nodes`);
+      return one;
     });
-    one.setAttribute("aria-label", `Cluster ${cluster.number}, ${cluster.size} nodes`);
-    return one;
-  });
+    const more = data.clusters.length - chips.length;
+    filter.replaceChildren(...chips, ...(more > 0 ? [make("span", { class: "faint" }, `and ${more} more`)] : []),
+      button("All", "Show all clusters", () => { hidden.clear(); refresh(); }),
+      button("None", "Hide all clusters", () => { for (const c of data.clusters) hidden.add(c.number); refresh(); }));
+  }
   function refresh() {
     chips.forEach((one, c) => one.setAttribute("aria-pressed", String(!hidden.has(data.clusters[c].number))));
     if (active >= 0 && !visible(active)) active = -1;
     say(active);
     paint();
   }
-  filter.append(...chips,
-    button("All", "Show all clusters", () => { hidden.clear(); refresh(); }),
-    button("None", "Hide all clusters", () => { for (const c of data.clusters) hidden.add(c.number); refresh(); }));
+  choose();
+
+  // Nested clusters: the nodes stay where they are and take the colours of another level.
+  if (data.levels) {
+    const choice = make("select", { "aria-label": "Level of the clusters" });
+    data.levels.forEach((level, i) => choice.append(make("option", { value: i }, level.name)));
+    choice.selectedIndex = Math.max(0, data.levels.findIndex((level) => level.shown));
+    choice.addEventListener("change", () => {
+      const level = data.levels[choice.selectedIndex];
+      data = { ...data, labels: level.labels, clusters: level.clusters };
+      standard = level.shown;
+      colours = new Map(data.clusters.map((cluster) => [cluster.number, cluster.colour]));
+      hidden.clear();
+      choose();
+      refresh();
+    });
+    tools.append(choice);
+  }
 
   element.append(tools, filter, canvas, said);
   element.graphView = { place, shown: () => data.labels.filter((_, i) => visible(i)).length, zoom: () => zoom };
