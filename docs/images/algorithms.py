@@ -1,4 +1,4 @@
-"""Draws docs/images/networks.png and docs/images/edges.png: how a graph is clustered, with features and without.
+"""Draws docs/images/networks.png: how a graph is clustered with features.
 
 python docs/images/algorithms.py
 """
@@ -18,12 +18,10 @@ import torch
 from scipy.sparse.csgraph import connected_components
 
 import softcut as sc
-from softcut.clustering import Recipe, edges
-from softcut.clustering.group_merges import cut, merge_steps
+from softcut.clustering import Recipe
 from softcut.clustering.prepare import Encoder
 from softcut.colours import cluster_colours
 from softcut.datasets import attributed_communities
-from softcut.ops import CSR
 
 HERE = Path(__file__).parent
 
@@ -111,24 +109,6 @@ def matched(labels: np.ndarray, to: np.ndarray) -> np.ndarray:
     return np.array(best)[labels]
 
 
-def from_edges() -> None:
-    """Groups of nodes, merged to clusters, and nodes moved."""
-    graph = connected(attributed_communities(300, 5, 7, 0, edge_signal=0.82, seed=4))
-    op, k = CSR.from_graph(graph), 5
-    base = edges._Level.of(op)
-    groups = edges._joined(base, 40, torch.Generator().manual_seed(0), Recipe())
-    steps = merge_steps(base.table(groups, int(groups.max()) + 1).numpy())
-    merged = torch.from_numpy(cut(steps, k))[groups]
-    moved = edges._settled(base, merged, k, torch.Generator().manual_seed(0), Recipe())
-    figure, axes = plt.subplots(1, 3, figsize=(11, 3.6), layout="constrained")
-    place = picture(graph)
-    draw(axes[0], graph, place, groups.numpy(), f"1  join: {int(groups.max()) + 1} groups")
-    draw(axes[1], graph, place, merged.numpy(), f"2  merge: {k} clusters")
-    changed = int((merged != moved).sum())
-    draw(axes[2], graph, place, moved.numpy(), f"3  move: {changed} nodes change")
-    save(figure, "edges.png")
-
-
 def save(figure: plt.Figure, name: str) -> None:
     figure.savefig(HERE / name, dpi=110, metadata={"Software": None})
     plt.close(figure)
@@ -136,4 +116,3 @@ def save(figure: plt.Figure, name: str) -> None:
 
 if __name__ == "__main__":
     networks()
-    from_edges()

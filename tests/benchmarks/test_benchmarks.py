@@ -97,6 +97,7 @@ PICTURES = {
     "pooled_protein": ("EPOCHS, NODES = 40", "EPOCHS, NODES = 1"),
     "pooling_gallery": ("STEPS = 400", "STEPS = 5"),
     "structure": ("", ""),
+    "trees": ("", ""),
 }
 
 
