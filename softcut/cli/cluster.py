@@ -21,6 +21,7 @@ if TYPE_CHECKING:  # load numpy and torch, which `softcut cluster --help` need n
 
     from softcut.graph import Graph
     from softcut.metrics.summary import Summary
+    from softcut.report.html_levels import ShownLevels
 
 SpreadsheetSafe = Annotated[
     bool,
@@ -42,9 +43,11 @@ RESULT_FILES = (
     "labels.csv",
     "labels.parquet",
     "clusters.csv",
+    "communities.json",
     "assignments.npy",
     "metrics.json",
     "clusters.png",
+    "levels.png",
     "report.html",
 )
 
@@ -53,10 +56,49 @@ RESULT_FILES = (
 def cluster(
     read: ReadGraph,
     named_after: Path,
-    n_clusters: Annotated[
-        str, typer.Option("--clusters", "-k", help="Number of clusters, a range such as 2:20, or 'auto'.")
-    ],
     graph: OptionalGraphFile = None,
+    n_clusters: Annotated[
+        str,
+        typer.Option(
+            "--clusters",
+            "-k",
+            help="Number of clusters, or a range such as 2:20. Without it, or with 'auto': the scale that stands out, "
+            "and levels around it.",
+        ),
+    ] = "auto",
+    scale: Annotated[
+        str | None,
+        typer.Option(
+            help="Without a number: 'coarse' or 'fine' for the coarsest or finest level, or the resolution of "
+            "modularity."
+        ),
+    ] = None,
+    min_size: Annotated[
+        int | None, typer.Option(help="Fewest nodes of a cluster, where the edges alone decide.")
+    ] = None,
+    max_size: Annotated[
+        int | None, typer.Option(help="Most nodes of a cluster, where the edges alone decide.")
+    ] = None,
+    pattern: Annotated[
+        str,
+        typer.Option(
+            help="'any' also finds clusters that keep no edges inside, such as roles (with a number of clusters)."
+        ),
+    ] = "communities",
+    use: Annotated[
+        str | None,
+        typer.Option(
+            help="What decides: 'edges' or 'both'. By default edges and features, but the edges alone where they were "
+            "made from rows of numbers."
+        ),
+    ] = None,
+    begin: Annotated[
+        Path | None,
+        typer.Option(
+            "--start",
+            help="labels.csv of an earlier run, or a saved model: clusters that persist keep their numbers.",
+        ),
+    ] = None,
     out_dir: OutFolder = None,
     model_out: ModelOut = None,
     overwrite: Overwrite = False,
@@ -98,7 +140,10 @@ def cluster(
     with importing():
         from softcut.clustering import GraphClustering, MinCutClustering
         from softcut.clustering.arguments import LIMITS
-        from softcut.report.clustering_files import clustering_metrics
+        from softcut.report.clustering_files import clustering_metrics, levels_of
+        from softcut.report.communities_file import communities
+        from softcut.report.html_levels import shown_levels
+        from softcut.report.html_page import plain
         from softcut.report.plots import coordinate_columns
     gc.freeze()  # and never searches it later
 
@@ -114,7 +159,12 @@ def cluster(
         raise ParameterError(
             "--objective has no effect with --paper, whose network minimises the cut; leave it out."
         )
-    more: dict[str, Any] = {} if paper else {"objective": objective}
+    of_edges = {"scale": scale_of(scale), "min_size": min_size, "max_size": max_size, "use": use}
+    of_edges |= {"pattern": None if pattern == "communities" else pattern, "start": begin}
+    if paper:
+        refuse_with_paper(n_clusters, of_edges)
+    more: dict[str, Any] = {"objective": objective, **of_edges, "pattern": pattern}
+    del more["start"]
     bar = TrainingBar(err)
     estimator = (MinCutClustering if paper else GraphClustering)(
         n_clusters=cluster_counts(n_clusters),
@@ -123,29 +173,40 @@ def cluster(
         random_state=random_state,
         device=device,
         callbacks=[bar],
-        **more,
+        **({} if paper else more),
     )
+    earlier = None if begin is None else earlier_run(begin)
     with spoken_warnings() as said:
         data = read()
         seconds = time.perf_counter() - start
         coordinate_columns(data, position)  # refused before the work
         output.check_room(bytes_of_results(data, estimator.n_clusters))
+        tell_compiling(data, estimator, paper)
         with bar:
-            estimator.fit(data)
+            estimator.fit(data, start=earlier)
     metrics = clustering_metrics(_name(named_after), data, estimator, read=seconds)
     summary = estimator.summary()
+    metrics["verdict_sentence"] = summary.said
     with output:
         write_results(
             *(folder.staged, data, estimator.soft_, estimator.labels_, metrics, plot, spreadsheet_safe),
-            *(position, summary),
+            *(position, summary, levels_of(estimator)),
         )
+        levels = None if estimator.tree_ is None else shown_levels(data, estimator, summary)
+        if estimator.tree_ is not None:
+            made = communities(
+                metrics["graph"], data, estimator, [summary] if levels is None else levels.summaries
+            )
+            atomic_json(folder.staged / "communities.json", plain(made))
+        if levels is not None and plot:
+            _draw_levels(folder.staged / "levels.png", levels, metrics["graph"])
         if report:
             from softcut.provenance import command_line
             from softcut.report.html_clustering import clustering_page
 
             more = {"history": estimator.history_, "replicas": estimator.replicas_, "command": command_line()}
             shown: dict[str, Any] = {"clusters": estimator.labels_, "summary": summary, "position": position}
-            page = clustering_page(data, estimator.soft_, metrics, **shown, **more)
+            page = clustering_page(data, estimator.soft_, metrics, levels=levels, **shown, **more)
             (folder.staged / "report.html").write_text(page, encoding="utf-8")
         if models is not None and model_out is not None:
             estimator.save(models.staged / model_out.name)
@@ -167,6 +228,10 @@ def predict(
     read: ReadGraph,
     named_after: Path,
     graph: OptionalGraphFile = None,
+    level: Annotated[
+        int | None,
+        typer.Option(help="A level of the model, from 0 (coarse); by default the one that was chosen."),
+    ] = None,
     out_dir: OutFolder = None,
     overwrite: Overwrite = False,
     device: Device = "auto",
@@ -193,13 +258,15 @@ def predict(
         coordinate_columns(data, position)  # refused before the work
         output.check_room(bytes_of_results(data, estimator.n_clusters_))
         read_so_far = len(said)
-        labels, soft = estimator.assign(data)
-    summary = summarise(data, labels, soft)
+        labels, soft = estimator.assign(data, level=level)
+    k = soft.shape[1]
+    summary = summarise(data, labels, soft, communities=estimator.pattern != "any")
     metrics = {
-        **graph_facts(_name(named_after), data, estimator.n_clusters_),
+        **graph_facts(_name(named_after), data, k),
         "model": model.name,
-        **evaluate(data, labels, k=estimator.n_clusters_),
-        **label_facts(data, labels, estimator.n_clusters_),
+        **({} if level is None else {"level": estimator._level(level)}),
+        **evaluate(data, labels, k=k),
+        **label_facts(data, labels, k),
         "notes": said[read_so_far:],
     }
     with output:
@@ -229,6 +296,53 @@ def cluster_counts(text: str) -> int | range | str:
     return range(low, high[0] + 1) if high else low
 
 
+def scale_of(text: str | None) -> str | float | None:
+    """What ``--scale`` means: a word, or a resolution."""
+    if text is None or text in ("coarse", "fine"):
+        return text
+    try:
+        return float(text)
+    except ValueError:
+        raise ParameterError(f"--scale must be 'coarse', 'fine' or a number, got {text!r}.") from None
+
+
+def refuse_with_paper(n_clusters: str, given: dict[str, Any]) -> None:
+    """One sentence for what the paper's model does not do."""
+    if n_clusters == "auto":
+        raise ParameterError("--paper needs a number of clusters, or a range such as 2:12: give it with -k.")
+    for name, value in given.items():
+        if value is not None:
+            option = name.replace("_", "-")
+            raise ParameterError(f"--{option} has no effect with --paper; leave it out.")
+
+
+def earlier_run(path: Path) -> Any:
+    """What ``--start`` names: a saved model, or the path of a labels.csv."""
+    from softcut.clustering import GraphClustering
+    from softcut.io.model_files import model_file
+
+    if path.suffix.lower() == ".safetensors" or (not path.is_file() and model_file(path).is_file()):
+        return GraphClustering.load(path)
+    return path
+
+
+def tell_compiling(graph: Graph, estimator: Any, paper: bool) -> None:
+    """One line before the first use of the compiled engine, which takes a while once for a machine."""
+    by_edges = graph.num_graphs == 1 and not paper
+    by_edges &= (
+        graph.x is None or estimator.use == "edges" or (bool(graph.neighbors) and estimator.use is None)
+    )
+    if not by_edges:
+        return
+    from softcut.communities.compiled import is_cached
+    from softcut.communities.moves import optimise
+
+    if not is_cached(optimise):
+        err.print(
+            "compiling the search for communities, once for this machine: some 10 seconds", markup=False
+        )
+
+
 def limit_of(text: str) -> tuple[str, int]:
     """The argument and its new limit, of ``--limit``."""
     from softcut.clustering.arguments import LIMITS
@@ -250,28 +364,35 @@ def whole_number(option: str, text: str, what: str, given: str) -> int:
 def write_results(
     folder: Path,
     graph: Graph,
-    soft: np.ndarray,
+    soft: Any,
     labels: np.ndarray,
     metrics: dict[str, Any],
     plot: bool = True,
     spreadsheet_safe: bool = False,
     position: tuple[str, str] | None = None,
     summary: Summary | None = None,
+    levels: np.ndarray | None = None,
 ) -> None:
     """Labels, the summary of every cluster (made where it is not given), soft assignments, metrics and a picture."""
     import numpy as np
 
     from softcut.metrics.summary import summarise
-    from softcut.report.clustering_files import write_clusters, write_labels, write_parquet
+    from softcut.report.clustering_files import MOST_ASSIGNMENTS, write_clusters, write_labels, write_parquet
     from softcut.report.html_page import plain
     from softcut.report.plots import plot_clustering
 
     summary = summarise(graph, labels, soft) if summary is None else summary
-    write_labels(folder / "labels.csv", graph, soft, labels, spreadsheet_safe=spreadsheet_safe)
+    write_labels(folder / "labels.csv", graph, soft, labels, levels, spreadsheet_safe=spreadsheet_safe)
     write_clusters(folder / "clusters.csv", summary, spreadsheet_safe=spreadsheet_safe)
-    np.save(folder / "assignments.npy", soft.astype(np.float32))
+    if isinstance(soft, np.ndarray) and soft.size <= MOST_ASSIGNMENTS:
+        np.save(folder / "assignments.npy", soft.astype(np.float32))
+    else:
+        note(
+            f"no assignments.npy: {soft.shape[0]:,} x {soft.shape[1]:,} numbers are too many; labels.csv has the "
+            "largest of each node."
+        )
     try:
-        write_parquet(folder / "labels.parquet", graph, soft, labels)
+        write_parquet(folder / "labels.parquet", graph, soft, labels, levels)
     except DependencyError as error:
         note(f"no labels.parquet: {error}")
     atomic_json(folder / "metrics.json", plain(metrics))
@@ -283,13 +404,22 @@ def write_results(
             note(f"no clusters.png: {error}")
 
 
+def _draw_levels(path: Path, levels: ShownLevels, name: str) -> None:
+    from softcut.report.level_plot import plot_levels
+
+    try:
+        plot_levels(path, levels.tree, levels.labels, levels.chosen, name)
+    except DependencyError:
+        return  # clusters.png has said so
+
+
 def _close(metrics: dict[str, Any], summary: Summary, output: Output, start: float, verbose: bool) -> None:
     """What was found, and where it is; `verbose`: with every score."""
     show_summary(summary)
     facts = []
     if "verdict" in metrics and verbose:
         facts += [
-            ("verdict", metrics["verdict"]),
+            ("verdict", metrics["verdict"] or "none was reached"),
             ("structure (nats explained per nat)", f"{metrics['structure']:.4f}"),
         ]
     facts.append(("clusters used", f"{metrics['clusters_used']} of {metrics['n_clusters']}"))
@@ -311,7 +441,8 @@ def _close(metrics: dict[str, Any], summary: Summary, output: Output, start: flo
     digits = 4 if verbose else 2  # metrics.json has all of them
     facts += [(words, f"{metrics[key]:.{digits}f}") for key, words in scores.items() if key in metrics]
     if metrics.get("interrupted"):
-        facts.append(("interrupted", f"after {metrics['iterations']} iterations"))
+        done = metrics["iterations"]
+        facts.append(("interrupted", f"after {done} iterations" if done else "yes"))
     facts.append(("seconds", f"{time.perf_counter() - start:.1f}"))
     show_facts(f"{metrics['graph']}: {metrics['nodes']:,} nodes, {metrics['edges']:,} edges", facts)
     say_written(output.written)

@@ -155,7 +155,8 @@ class Summary:
     @property
     def said(self) -> str:
         """What the clusters are worth, in a sentence; "" without a verdict, as after a prediction."""
-        return verdict_sentence(self.verdict, len(self.clusters), self.of_graph)
+        of_graph = self.of_graph or not all(cluster.is_community for cluster in self.clusters)
+        return verdict_sentence(self.verdict, len(self.clusters), of_graph)
 
     @property
     def counted(self) -> str:
@@ -209,9 +210,10 @@ def verdict_sentence(verdict: str | None, n_clusters: int, of_graph: bool = Fals
 def judged(estimator: Any, level: int | None = None) -> dict[str, Any]:
     """What :func:`summarise` is told about the clusters of a fitted estimator, those of a level or the chosen ones.
 
-    One rule for everything that says what clusters are worth. The verdict is about the graph where they are those of
-    another level, or of a number that was asked for and explain less than they take; there is none where the search
-    was ended before the graph was compared with random ones.
+    One rule for everything that says what clusters are worth. The verdict is about the graph where they are not those
+    that stand out: of another level, of a scale or sizes that were asked for, or of a number that was asked for and
+    explain less than they take. There is none where the search was ended before the graph was compared with random
+    ones.
     """
     verdict, levels = estimator.verdict_, estimator.levels_
     if estimator.interrupted_ and estimator.deviations_ is not None and verdict == "none":
@@ -219,6 +221,7 @@ def judged(estimator: Any, level: int | None = None) -> dict[str, Any]:
     given = not (estimator.n_clusters is None or isinstance(estimator.n_clusters, str))
     by_edges = estimator.deviations_ is not None
     other = level is not None and level != estimator.level_
+    other |= any(each is not None for each in (estimator.scale, estimator.min_size, estimator.max_size))
     told: dict[str, Any] = {
         "verdict": verdict,
         "structure": estimator.structure_,

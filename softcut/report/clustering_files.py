@@ -17,8 +17,7 @@ from softcut.clustering import GraphClustering
 from softcut.errors import ParameterError, require
 from softcut.graph import Graph
 from softcut.metrics import evaluate
-from softcut.metrics.summary import ROW, Summary, judged, verdict_sentence
-
+from softcut.metrics.summary import ROW, Summary, judged
 
 MOST_CHANCES = 100  # clusters up to which labels.parquet has a probability for each
 MOST_ASSIGNMENTS = 1 << 26  # numbers of assignments.npy; a larger table is not written
@@ -135,12 +134,10 @@ def clustering_metrics(
     name: str, graph: Graph, estimator: GraphClustering, **seconds: float
 ) -> dict[str, Any]:
     """What metrics.json and the page say about a fitted estimator; `seconds` are those of other steps."""
-    told, used = judged(estimator), len(np.unique(estimator.labels_[estimator.labels_ >= 0]))
     return {
         **graph_facts(name, graph, estimator.n_clusters_),
         "structure": estimator.structure_,
-        "verdict": told["verdict"],
-        "verdict_sentence": verdict_sentence(told["verdict"], used, told["of_graph"]),
+        "verdict": judged(estimator)["verdict"],
         "deviations": estimator.deviations_,
         "surplus": estimator.surplus_,
         **level_facts(estimator),

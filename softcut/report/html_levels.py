@@ -50,13 +50,9 @@ def shown_levels(graph: Graph, estimator: GraphClustering, chosen: Summary) -> S
 
 def level_parts(levels: ShownLevels) -> list[Part]:
     """The section "Levels"."""
-    said = (
-        f"The clusters above are those of level {levels.chosen}, which stands out. Coarser levels join them, finer ones "
-        "divide them."
-        if 0 < levels.chosen < len(levels.labels) - 1
-        else f"The clusters above are those of level {levels.chosen}. "
-        + ("Finer levels divide them." if levels.chosen == 0 else "Coarser levels join them.")
-    )
+    ways = {-1: "Coarser levels join them, finer ones divide them.", 0: "Finer levels divide them."}
+    ways[len(levels.labels) - 1] = "Coarser levels join them."
+    said = f"The clusters above are those of level {levels.chosen}. {ways.get(levels.chosen, ways[-1])}"
     others = [
         Details(
             f"Level {level}: {plural(len(summary), 'cluster')}",

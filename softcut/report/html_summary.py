@@ -24,6 +24,8 @@ _NAME = 60  # characters of a node's name
 # What metrics.json holds, in the order of the page and in words.
 _SCORES = {
     "structure": "structure (nats explained per nat that the clusters take; below 1 they cost more than they explain)",
+    "surplus": "surplus: modularity above that of random graphs like this one",
+    "deviations": "the same in standard deviations of the random graphs, which decide the verdict",
     "clusters_used": "clusters used",
     "nodes_without_cluster": "nodes with neither edges nor features: in no cluster, not shown",
     "normalised_cut": "normalised cut (sum over clusters; lower is better)",
@@ -34,6 +36,8 @@ _SCORES = {
     "evidence": "evidence (nats explained per nat of labels)",
     "agreement_of_replicas": "agreement of restarts (mean adjusted Rand index)",
 }
+# Where the edges alone decide, the verdict is not taken from it.
+_STRUCTURE = "structure (nats of the edges explained per nat that the clusters take)"
 _UNSAID = {"nodes_without_cluster": 0}  # values that are not worth a line
 _TRAINING = {
     "replicas": "networks",
@@ -170,7 +174,8 @@ def number_parts(metrics: Mapping[str, Any]) -> list[Part]:
 
 def score_table(metrics: Mapping[str, Any]) -> Table:
     """Every score, in words."""
-    scores = _SCORES | (_TRAINING if metrics.get("replicas") else {})  # without networks nothing was trained
+    by_edges = {"structure": _STRUCTURE} if metrics.get("deviations") is not None else {}
+    scores = _SCORES | by_edges | (_TRAINING if metrics.get("replicas") else {})  # without networks nothing was trained
     rows = [
         [words, metrics[key]]
         for key, words in scores.items()

@@ -54,7 +54,8 @@ def levels_figure(tree: Tree, levels: np.ndarray, chosen: int, title: str = "Lev
     repeat = len(np.unique(shown[chosen])) > len(PALETTE)
     ax.set_xlabel(
         "nodes; a bar is a cluster, its number is written in it where there is room, and it stands below the one that "
-        f"holds it;\ncolours: clusters of level {chosen}" + (f", repeated after {len(PALETTE)}" if repeat else "")
+        f"holds it;\ncolours: clusters of level {chosen}"
+        + (f", repeated after {len(PALETTE)}" if repeat else "")
     )
     for side in ("top", "right", "left"):
         ax.spines[side].set_visible(False)

@@ -15,13 +15,13 @@ from softcut.metrics.predictions import class_scores, number_scores
 from softcut.metrics.summary import summarise
 from softcut.report.clustering_files import clustering_metrics, graph_facts, label_facts
 from softcut.report.html_clustering import clustering_page
-from softcut.report.html_levels import shown_levels
 from softcut.report.html_learning import (
     classification_page,
     graph_columns,
     learner_facts,
     regression_page,
 )
+from softcut.report.html_levels import shown_levels
 from softcut.report.plots import clustering_figure, save_figure
 
 
@@ -36,6 +36,7 @@ def write_page(
     if "verdict" in judged:
         metrics = clustering_metrics(name, graph, estimator)
         training = {"history": estimator.history_, "replicas": estimator.replicas_}
+        metrics["verdict_sentence"] = summary.said
         training["levels"] = shown_levels(graph, estimator, summary)
     else:
         k = estimator.n_clusters_

@@ -188,8 +188,8 @@ def _clusters(k: str) -> int | str | range:
         if low <= high <= MOST_CLUSTERS:
             return low if low == high else range(low, high + 1)
     raise ParameterError(
-        f"the number of clusters must be left empty, 'auto', a number from 1 to {MOST_CLUSTERS} or a range such as 2-12, "
-        f"got {_short(k)}.",
+        f"the number of clusters must be left empty, or be 'auto', a number from 1 to {MOST_CLUSTERS} or a range such "
+        f"as 2-12, got {_short(k)}.",
         argument="k",
     )
 

@@ -127,6 +127,7 @@ def _cluster(
     est.fit(graph)
     metrics = clustering_metrics(file, graph, est)
     summary = est.summary()
+    metrics["verdict_sentence"] = summary.said
     nested = levels_of(est)
     write_labels("labels.csv", graph, est.soft_, est.labels_, nested)
     write_clusters("clusters.csv", summary)

@@ -363,9 +363,6 @@ def test_the_verdict_comes_first(case, verdict):
     assert places == sorted(places)
     assert "1.234" in page
     assert sum(sentence in page for sentence in VERDICTS.values()) == 1
-    # A single cluster and a prediction have no clusters to judge.
-    assert verdict_of({"verdict": "none", "n_clusters": 1}) == "All nodes are in one cluster."
-    assert verdict_of({"graph": "g", "n_clusters": 3}) == ""
 
 
 def test_a_clustering_without_networks_has_no_training_to_show():

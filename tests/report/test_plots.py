@@ -306,7 +306,7 @@ def test_the_legend_names_sizes_and_cuts(figures):
     colours = [mark.get_color() for mark in figures[0].legends[0].legend_handles]
     assert colours == cluster_colours(3)[::2]
     assert figures[0].axes[0].get_xlabel() == "layout: neighbours attract each other"
-    assert long[19:] == ["19: 1 node, 100 % cut", "and 10 more"]
+    assert long[19:] == ["19: 1 node, 100 % cut", "and 10 more; colours repeat"]
     labels = np.arange(60) // 30
     graph = grid_graph(6, 10).with_features(np.eye(2)[labels], feature_names=["$" + "h" * 40, "other"])
     first, _ = (mark.get_label() for mark in cluster_marks(graph, labels, summarise(graph, labels)))
