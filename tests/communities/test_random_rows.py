@@ -165,9 +165,9 @@ def test_categories_and_words_are_dealt_out_anew():
     x = np.hstack([group, (rng.random((400, 2)) < [0.1, 0.6]).astype(float), rng.normal(size=(400, 1))])
     x[:, 5] += 5 * group[:, 0]
     kinds = np.array([CATEGORY] * 3 + [WORD] * 2 + [NUMBER])
-    for given in (x, sp.csr_array(x)):
-        drawn = rows_without_clusters(given, kinds, 1)
-        assert sp.issparse(drawn) == sp.issparse(given)
+    for each in (x, sp.csr_array(x)):
+        drawn = rows_without_clusters(each, kinds, 1)
+        assert sp.issparse(drawn) == sp.issparse(each)
         rows = drawn.toarray() if sp.issparse(drawn) else drawn
         np.testing.assert_array_equal(rows[:, :5].sum(0), x[:, :5].sum(0))
         np.testing.assert_array_equal(rows[:, :3].sum(1), 1)
