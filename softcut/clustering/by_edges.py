@@ -14,7 +14,7 @@ from softcut.clustering.fit_task import Candidate, FitTask, Fitted, Levels
 from softcut.clustering.networks import agreement, mean_agreement, refuse_too_many
 from softcut.clustering.numbers import candidate, choose
 from softcut.communities.tree import Scales
-from softcut.errors import Note
+from softcut.errors import Detail, Note
 from softcut.graph import Graph
 from softcut.metrics import Judge
 
@@ -63,7 +63,7 @@ def fit_edges(graph: Graph, task: FitTask) -> Fitted:
             f"modularity is {surplus:.3f} above that of {how}, {deviations:.1f} of their standard deviations "
             f"({compared.random_graphs} were made)."
         )
-        task.tell(Note("compared_with_random", said, deviations=deviations, surplus=surplus))
+        task.tell(Detail("compared_with_random", said, deviations=deviations, surplus=surplus))
     if verdict == "none" and task.open and task.scale is None and not search.interrupted:
         one = np.zeros(network.nodes, dtype=np.int64)
         found = replace(found, labels=one, k=1, levels=one[None], level=0, marks=(0.0,))

@@ -81,7 +81,7 @@ def _fit(whole: Graph, task: FitTask) -> Fitted:
     root = heavy_tailed(graph.adjacency.data) and not task.recipe.paper
     if root:
         graph = graph.with_root_weights()
-        said = "a few edges hold most of the weight: each edge counts by the square root of its weight."
+        said = "the weights of edges differ a lot: each counts by its square root."
         task.tell(Note("weights_square_root", said))
     if placed and not task.recipe.paper:
         note_without_networks(task, task.of_networks)
