@@ -69,6 +69,14 @@ def planted(nodes: int, edges: int, seed: int = 0, mixing: float = 1 / 3) -> sp.
     return matrix
 
 
+def edge_list(path: Path) -> sp.csr_array:
+    """The graph of a file with ``num_nodes`` and ``edges`` (2 x E, each edge once)."""
+    with np.load(path) as file:
+        n, (source, target) = int(file["num_nodes"]), file["edges"]
+    one_way = sp.coo_array((np.ones(len(source), np.float32), (source, target)), shape=(n, n)).tocsr()
+    return sp.csr_array(one_way.maximum(one_way.T))
+
+
 def adjacency(name: str, data: Path, nodes: int, edges: int) -> sp.csr_array:
     """The graph of a name."""
     if name == "planted":
@@ -81,9 +89,7 @@ def adjacency(name: str, data: Path, nodes: int, edges: int) -> sp.csr_array:
         from unknown_numbers import read
 
         return read(data / "labelled" / f"{name}.npz").adjacency
-    from edgelists import read as edge_list
-
-    return edge_list(data / "edgelists" / f"{name}.npz").adjacency
+    return edge_list(data / "edgelists" / f"{name}.npz")
 
 
 # ------------------------------------------------------------------------------------- methods, in their own process
