@@ -50,8 +50,15 @@ def fit_edges(graph: Graph, task: FitTask) -> Fitted:
     search = Search(network, _random_graphs(graph, network), task.seed, task.largest, bool(graph.neighbors))
     verdict, deviations, surplus = "none", 0.0, 0.0
     found = _by_number(graph, network, task) if not task.open else _by_scale(network, search, task)
+    compared = None
     if network.edges and not search.interrupted:
-        compared = search.compared(task.recipe.clear_deviations)
+        try:
+            compared = search.compared(task.recipe.clear_deviations)
+        except KeyboardInterrupt:
+            search.interrupted = True
+    if search.interrupted:
+        verdict = "unknown"
+    if compared is not None:
         deviations, surplus = compared.deviations, compared.surplus
         verdict = task.recipe.verdict_of_edges(deviations, surplus, search.of_rows)
         how = (

@@ -35,7 +35,7 @@ def doubts(fitted: Fitted, labels: np.ndarray, task: FitTask) -> Iterator[Note]:
             used=used,
         )
     restarts = 0 if networks is None else len(networks.replicas)
-    if fitted.verdict == "none" and not fitted.interrupted:
+    if fitted.verdict == "none" and not fitted.interrupted and (k > 1 or task.open):
         yield _no_clusters(k, task, by_edges)
     elif restarts > 1 and used == k > 1 and fitted.agreement < task.recipe.low_agreement:
         said = (

@@ -24,7 +24,7 @@ from torch import Tensor
 from softcut.clustering.consensus import Consensus, Refiner
 from softcut.clustering.feature_map import FeatureMap
 from softcut.clustering.fit_task import Levels
-from softcut.clustering.model import LearnedModel, NearestModel, PlacedModel, labels_of
+from softcut.clustering.model import LearnedModel, NearestModel, PlacedModel, at_level, labels_of
 from softcut.clustering.networks import Replica
 from softcut.clustering.numbers import CANDIDATE
 from softcut.clustering.prepare import Encoder
@@ -33,11 +33,13 @@ from softcut.communities.tree import Scales, Tree, tree_of
 from softcut.device import choose_device
 from softcut.errors import Detail, ModelFileError, Note, ParameterError
 from softcut.tables.kinds import WORD
+from softcut.tables.scaling import LIMIT
 from softcut.tables.schema import TableSchema
 from softcut.training import ReplicaNet
 
 _NOT_KEPT = ("callbacks", "recipe")  # functions, and what has an entry of its own
 _MOST_LEVELS = 100
+_ROUNDED = 1e-9  # by which a share may be above 1
 _MOST_IDS = 1 << 20  # numbers of clusters that went while others kept theirs
 _MOST_STEPS = 1_000  # of a propagation, so that a prediction of a hostile file ends
 # Attributes of a fitted estimator that are plain values.
@@ -46,7 +48,8 @@ _FITTED = {
     **{"agreement_": float, "converged_": bool, "interrupted_": bool, "fit_seconds_": float, "level_": int},
 }
 _OF_EDGES = ("deviations_", "surplus_")  # numbers, or None
-_VERDICTS = ("none", "weak", "clear")
+_VERDICTS = ("none", "weak", "clear", "unknown")
+_KINDS = ("learned", "placed", "nearest")
 _NOTES = {"Note": Note, "Detail": Detail}  # kept with code and text, without values
 _ARRAYS = ("matrix", "kinds", "weight", "offset")  # of the projection of features
 # Tensors of integers, and the least they hold.
@@ -124,8 +127,7 @@ def pack(estimator: Any) -> tuple[dict[str, Tensor], dict[str, Any]]:
     if estimator.levels_ is not None:
         arrays |= {"levels": estimator.levels_.labels.astype(np.int64), "inside": estimator.tree_.inside}
         arrays["marks"] = np.array(estimator.levels_.marks, dtype=np.float64)
-    if model.above is not None:
-        arrays["above"] = model.above.astype(np.int64)
+    arrays["above"] = model.above.astype(np.int64)
     if placed:
         soft = model.soft
         arrays |= {"finest.data": soft.data.astype(np.float32)}
@@ -213,7 +215,12 @@ def unpack(cls: type, tensors: dict[str, Tensor], meta: Mapping[str, Any]) -> An
     names, sizes = meta["feature_names_in_"], meta["graph_sizes"]
     for name in _OF_EDGES:
         setattr(est, name, None if fitted[name] is None else float(fitted[name]))
+    _check(kind in _KINDS, "kind")
     _check(est.verdict_ in _VERDICTS, "verdict_")
+    by_structure = kind == "learned" or recipe.paper  # otherwise the distance from random graphs decided
+    for name in _OF_EDGES:
+        _check((getattr(est, name) is None) == by_structure, name)
+    _check(not by_structure or est.verdict_ == recipe.verdict(est.structure_), "verdict_")
     n = len(tensors["labels"])
     est.replicas_ = replicas
     est.candidates_ = {
@@ -225,7 +232,7 @@ def unpack(cls: type, tensors: dict[str, Tensor], meta: Mapping[str, Any]) -> An
     est._graph_sizes = None if sizes is None else np.asarray(sizes, dtype=np.int64)
     node_names = json.loads(tensors[_NAMES].numpy().tobytes()) if _NAMES in tensors else None
     _check(node_names is None or len(node_names) == n, _NAMES)
-    est.scales_, est.levels_, est.tree_ = _scales(tensors, meta), *_levels(tensors, est.level_)
+    est.scales_, est.levels_, est.tree_ = _scales(tensors, meta), *_levels(tensors, est.level_, silent)
     if kind == "learned":
         est.soft_ = tensors["soft"].numpy()
         est._model = _learned(tensors, meta["model"], recipe, est.soft_.shape[1])
@@ -241,7 +248,7 @@ def unpack(cls: type, tensors: dict[str, Tensor], meta: Mapping[str, Any]) -> An
     soft, k = est.soft_, est.soft_.shape[1]
     est.n_clusters_ = k
     est.labels_ = labels_of(soft, silent)
-    _check(est.levels_ is None or np.array_equal(est.labels_at(est.level_), est.labels_), "levels")
+    _check_levels(est)
     est.node_names_ = np.arange(n) if node_names is None else np.asarray(node_names, dtype=object)
     if names is not None:
         est.feature_names_in_ = np.asarray([str(name) for name in names], dtype=object)
@@ -279,20 +286,53 @@ def _scales(tensors: Mapping[str, Tensor], meta: Mapping[str, Any]) -> Scales | 
         return None
     made = Scales(**{name: tensors[f"scales.{name}"].numpy() for name in _SCALES}, given=given)
     _check(given is None or (type(given) is int and 0 <= given < len(made)), "scale_given")
+    rising = np.diff(made.resolution, prepend=0.0) > 0
+    _check(len(made) > 0 and bool(rising.all()), "scales.resolution")
+    _check(bool((np.abs(made.agreement) <= 1 + _ROUNDED).all()), "scales.agreement")
     return made
 
 
-def _levels(tensors: Mapping[str, Tensor], level: int) -> tuple[Levels | None, Tree | None]:
+def _levels(
+    tensors: Mapping[str, Tensor], level: int, silent: np.ndarray
+) -> tuple[Levels | None, Tree | None]:
     """Nested levels and their tree."""
     if "levels" not in tensors:
+        _check(level == 0, "level_")
         return None, None
     labels = tensors["levels"].numpy()
     _check(0 <= level < len(labels) and len(labels) <= _MOST_LEVELS, "level_")
     _check(int(labels.max(initial=-1)) < max(1, labels.shape[1]) + _MOST_IDS, "levels")
+    _check(bool(((labels < 0) == silent).all()), "levels")
+    for coarse, fine in itertools.pairwise(labels):
+        _check(len(np.unique(np.stack([coarse, fine]), axis=1).T) == len(np.unique(fine)), "levels")
     tree = tree_of(labels, [np.zeros(int(each.max(initial=-1)) + 1) for each in labels])
-    _check(len(tree) == len(tensors["inside"]), "inside")
-    levels = Levels(labels, level, tuple(tensors["marks"].tolist()))
-    return levels, replace(tree, inside=tensors["inside"].numpy())
+    inside, marks = tensors["inside"].numpy(), tensors["marks"].numpy()
+    _check(len(tree) == len(inside) and bool((np.abs(inside - 0.5) <= 0.5 + _ROUNDED).all()), "inside")
+    _check(bool((marks >= 0).all()), "marks")
+    return Levels(labels, level, tuple(marks.tolist())), replace(tree, inside=inside)
+
+
+def _check_levels(est: Any) -> None:
+    """Whether the clusters that hold those of the model, level by level, are the levels of the nodes."""
+    model, levels = est._model, est.levels_
+    rows = [est.labels_] if levels is None else list(levels.labels)
+    _check(np.array_equal(rows[est.level_], est.labels_), "levels")
+    if isinstance(model, LearnedModel):
+        known = est.labels_ >= 0
+        right = len(model.above) == est.level_ + 1 and np.array_equal(
+            model.above[-1], np.arange(est.n_clusters_)
+        )
+        right = right and all(
+            np.array_equal(above[est.labels_[known]], row[known])
+            for above, row in zip(model.above, rows, strict=False)
+        )
+    else:
+        right = len(model.above) == len(rows) and model.level == est.level_
+        right = right and all(
+            np.array_equal(labels_of(*at_level(model.soft, above)), row)
+            for above, row in zip(model.above, rows, strict=True)
+        )
+    _check(right, "above")
 
 
 def _located(kind: str, tensors: Mapping[str, Tensor], meta: Mapping[str, Any]) -> PlacedModel | NearestModel:
@@ -310,8 +350,9 @@ def _located(kind: str, tensors: Mapping[str, Tensor], meta: Mapping[str, Any]) 
     if kind == "placed":
         names = None if meta["names"] is None else [str(name) for name in meta["names"]]
         return PlacedModel(soft, above, level, names, str(meta["signature"]))
-    _check(kind == "nearest", "kind")
     rows, centre, factor = (tensors[name].numpy() for name in ("rows", "centre", "factor"))
+    _check(bool((np.abs(rows) <= LIMIT).all()), "rows")
+    _check(bool((factor >= 0).all()), "factor")
     neighbors = int(meta["neighbors"])
     _check(neighbors >= 1, "model.neighbors")
     return NearestModel(soft, above, level, rows, centre, factor, neighbors, str(meta["signature"]))
@@ -325,6 +366,8 @@ def _learned(tensors: Mapping[str, Tensor], meta: Mapping[str, Any], recipe: Rec
         parts[part][rest] = value
     net, scales = parts["net"], [int(i) for i in meta["net"]["scales"]]
     order = np.asarray([int(j) for j in meta["order"]])
+    above = tensors["above"].numpy()
+    _check(above.shape[1] == k and int(above.max()) < k, "above")
     _check(sorted(order.tolist()) == list(range(k)), "model.order")
     _check(len(scales) == len(net["bias"]) and scales == sorted(scales), "model.net.scales")
     _check(scales[0] >= 0 and scales[-1] < len(recipe.distances), "model.net.scales")
@@ -353,17 +396,8 @@ def _learned(tensors: Mapping[str, Tensor], meta: Mapping[str, Any], recipe: Rec
         order=order,
         silence=meta["silence"],
         root=bool(meta["root"]),
-        above=_merges(tensors, k),
+        above=above,
     )
-
-
-def _merges(tensors: Mapping[str, Tensor], k: int) -> np.ndarray | None:
-    """The cluster of each coarser level that holds each cluster."""
-    if "above" not in tensors:
-        return None
-    above = tensors["above"].numpy()
-    _check(above.shape[1] == k and int(above.max()) < k, "above")
-    return above
 
 
 def _recipe(given: Mapping[str, Any]) -> Recipe:

@@ -58,9 +58,8 @@ class Search:
     )
     interrupted: bool = False
     _runs: dict[tuple[float, int], tuple[np.ndarray, float]] = field(default_factory=dict)
-    _best: dict[float, np.ndarray] = field(
-        default_factory=dict
-    )  # of a resolution, in place of those of its runs
+    # Labels of a resolution in place of those of its runs.
+    _best: dict[float, np.ndarray] = field(default_factory=dict)
     _random: dict[tuple[float, int], float] = field(default_factory=dict)
     _graphs: dict[int, Network] = field(default_factory=dict)
 
@@ -117,10 +116,10 @@ class Search:
             self.interrupted = True
             if not self._runs:
                 raise
+            if len(self._random) < len(order):  # nothing to compare with
+                given = order[0]
         table = self._table()
-        if (
-            given is None and self.of_rows
-        ):  # neighbours of neighbours look like communities at every fine scale
+        if given is None and self.of_rows:  # nearest rows look like communities at every fine scale
             given = float(table.resolution[int(np.argmax(table.score >= NEAR * table.score.max()))])
         return table if given is None else table.at(given)
 
@@ -200,11 +199,13 @@ class Search:
         one, finer levels divide them.
         """
         chosen = scales.chosen
-        picked = self._picked(scales)
+        picked = [] if self.interrupted else self._picked(scales)
         base = communities_of_size(
             self.network, self.best(float(scales.resolution[chosen])), smallest, self.largest
         )
         found = [(float(scales.resolution[chosen]), base)]
+        if self.interrupted:
+            return base[None], 0, [found[0][0]]
         above = base
         for i in [i for i in reversed(picked) if i < chosen]:
             above = coarser(self.network, above, float(scales.resolution[i]), self.largest)
