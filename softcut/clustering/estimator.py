@@ -133,8 +133,8 @@ class GraphClustering(
         By edges alone: the resolutions that were compared, with number of communities, modularity, that of random
         graphs and agreement of seeds; ``to_frame()`` and ``plot()``.
     verdict_ : {"none", "weak", "clear"}
-        Whether the graph has clusters ("unknown" where Ctrl-C came before the answer). By edges alone, from its distance
-        to random graphs with the same degrees: `deviations_`, in their standard deviations, and `surplus_`, of
+        Whether the graph has clusters ("unknown" where Ctrl-C came before the answer). By edges alone, from its
+        distance to random graphs with the same degrees: `deviations_`, in their standard deviations, and `surplus_`, of
         modularity. With features, from `structure_`.
     structure_ : float
         Nats that the clusters explain of edges and features for each nat it takes to describe them (below 1 they
