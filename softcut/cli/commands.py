@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 import typer
 
 from softcut import __version__
-from softcut.cli.cluster import whole_number
+from softcut.cli.cluster_options import whole_number
 from softcut.cli.console import err, note, out, say_written, show, spoken_warnings
 from softcut.cli.output import Device, OutFolder, Output, Overwrite
 from softcut.cli.reading import GraphFile, ReadGraph, reads_a_graph

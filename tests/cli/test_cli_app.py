@@ -63,9 +63,16 @@ MISTAKES = {
     "nonsense": "No such command 'nonsense'",
     "--nonsense": "No such option",
     "datasets --get nothing": "There is no data set named 'nothing'; the names are: cora, citeseer,",
-    "cluster": "Missing option",
+    "cluster": "name a file of edges, or features with --features.",
     "cluster [b]none.csv -k 2": "[b]none.csv does not exist",
-    "cluster g.csv": "Missing option '--clusters' / '-k'",
+    "cluster g.csv --scale big": "--scale must be 'coarse', 'fine' or a number, got 'big'.",
+    "cluster g.csv -k 2 --scale fine": "scale",
+    "cluster g.csv --paper": "--paper needs a number of clusters, or a range such as 2:12: give it with -k.",
+    "cluster g.csv --paper -k 2 --max-size 3": "--max-size has no effect with --paper; leave it out.",
+    "cluster g.csv --paper -k 2 --pattern any": "--pattern has no effect with --paper; leave it out.",
+    "cluster g.csv --max-size 0": "--max-size must be",
+    "cluster g.csv --start none.csv": "--start none.csv does not exist: name the labels.csv of an earlier run",
+    "cluster g.csv -k 2 --start none.csv": "--start keeps the scale of the earlier clusters",
     "cluster g.csv -k 0": "--clusters must be a whole number of at least 1, a range, or 'auto', got 0.",
     **{
         f"cluster g.csv -k '{k}'": f"--clusters must be a whole number, a range such as 2:20, or 'auto', got '{k}'."

@@ -55,6 +55,7 @@ def test_cluster_writes_labels_with_names(done, people, tmp_path):
         "assignments.npy",
         "clusters.csv",
         "clusters.png",
+        "communities.json",
         "labels.csv",
         "labels.parquet",
         "metrics.json",
@@ -177,9 +178,7 @@ def test_verbose_shows_every_score(done, ring):
 def test_cluster_without_features_says_so(done, ring):
     _, err = done(*ring, "-k", "auto")
     assert "the clusters come from the edges alone: no features were given." in err
-    assert "relative to the highest" not in err
-    _, err = done(*ring, "-k", "auto", "--verbose", "--overwrite")
-    assert "relative to the highest" in err or "explains more than it takes" in err
+    assert "standard deviations (20 were made)" in err and "No communities: the edges have no more" in err
 
 
 def test_the_command_in_the_report_can_be_pasted(done, here, monkeypatch):
@@ -197,8 +196,8 @@ def test_the_command_in_the_report_can_be_pasted(done, here, monkeypatch):
 def test_nothing_is_said_twice_and_the_model_runs_once(done, ring, monkeypatch):
     fit = GraphClustering.fit
 
-    def told(self, graph):
-        fit(self, graph)
+    def told(self, graph, start=None):
+        fit(self, graph, start=start)
         self.notes_.append(Note("agreement", "restarts hardly agree."))
         warnings.warn("restarts hardly agree.", stacklevel=2)
 
@@ -212,11 +211,22 @@ def test_nothing_is_said_twice_and_the_model_runs_once(done, ring, monkeypatch):
     predicted.assert_called_once()
 
 
+OPEN = {
+    **dict.fromkeys(("objective", "scale", "min_size", "max_size", "use")),
+    "pattern": "communities",
+}
+
+
 @pytest.mark.parametrize(
     ("kind", "words", "more"),
     [
-        (GraphClustering, (), {"objective": None}),
-        (GraphClustering, ("--objective", "dmon"), {"objective": "dmon"}),
+        (GraphClustering, (), OPEN),
+        (GraphClustering, ("--objective", "dmon"), {**OPEN, "objective": "dmon"}),
+        (
+            GraphClustering,
+            (*("--scale", "0.5", "--min-size", 3, "--max-size", 9), *("--pattern", "any", "--use", "both")),
+            {**OPEN, "scale": 0.5, "min_size": 3, "max_size": 9, "pattern": "any", "use": "both"},
+        ),
         (MinCutClustering, ("--paper",), {}),
     ],
 )
@@ -248,9 +258,10 @@ def test_metrics_hold_what_was_warned_about(done, tmp_path):
     (tmp_path / "g.csv").write_text("".join(f"{a},{b}\n" for a, b in combinations(range(20), 2)))
     _, err = done("cluster", "g.csv", "-k", 2, *QUICK, "--out", "o")
     metrics = metrics_of("o")
-    (warned,) = (text for text in metrics["notes"] if "the graph may have no clusters" in text)
-    assert warned.endswith("n_clusters='auto' says whether another number is better.")
-    assert err.count(warned.replace("n_clusters='auto'", "--clusters auto")) == 1
+    (warned,) = (text for text in metrics["notes"] if "The graph may have no clusters" in text)
+    assert err.count(warned) == 1
+    assert metrics["verdict_sentence"] == VERDICTS["none"]
+    assert (metrics["level"], metrics["levels"]) == (0, [{"level": 0, "clusters": 2}])
     assert metrics["verdict"] == "none" and metrics["structure"] < 1
     assert metrics["replicas"] == 0  # found from the edges, without networks
     assert "20 nodes, 190 edges" in metrics["reading"]

@@ -68,7 +68,7 @@ def test_work_clusters_a_graph(here, features):
     ]
     sizes = [row[1]["text"] for row in views[0]["data"]["rows"]]
     assert [line.split(",")[1] for line in Path("clusters.csv").read_text().splitlines()[1:]] == sizes
-    assert last[1]["files"] == ["labels.csv", "clusters.csv", "report.html"]
+    assert last[1]["files"] == ["labels.csv", "clusters.csv", "communities.json", "report.html"]
 
 
 def test_work_tells_what_was_read_and_which_number_it_is_at(here):
