@@ -87,6 +87,9 @@ def _fit(whole: Graph, task: FitTask) -> Fitted:
         note_without_networks(task, task.of_networks)
         return _placed(whole, fit_edges(graph, _among(task, silent)), silent)
     refuse_with_networks(task)
+    if graph.num_graphs > 1 and task.open:
+        said = "several graphs are clustered by one function for all: there are no nested levels."
+        task.tell(Note("no_levels", said))
     fitted = _from_networks(graph, rule, task)
     soft = spread(fitted.soft[:0] if silent.all() else fitted.soft, silent)
     model = fitted.model

@@ -12,7 +12,6 @@ import softcut as sc
 from softcut.clustering import PAPER, Recipe
 from softcut.clustering import arguments as module
 from softcut.clustering.arguments import LIMITS, batch_size_from, candidates_from, recipe_from, seed_from
-from softcut.clustering.recipe import EdgeRecipe
 from softcut.datasets import attributed_communities
 from softcut.errors import ParameterError
 
@@ -27,6 +26,7 @@ def graph():
 
 def test_auto_is_a_range():
     assert candidates_from("auto", 100, Recipe()) == tuple(range(2, 51))
+    assert candidates_from(None, 100, Recipe()) == candidates_from("auto", 100, Recipe())
     assert candidates_from("auto", 3, Recipe()) == (2, 3)
     assert candidates_from("auto", 1, Recipe()) == (1,)
     assert candidates_from("auto", 100, Recipe(auto=(4, 6))) == (4, 6)
@@ -81,10 +81,10 @@ def test_batch_sizes():
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        ({"n_clusters": 0}, "n_clusters must be a whole number of at least 1, a range, or 'auto', got 0"),
+        ({"n_clusters": 0}, "n_clusters must be a whole number of at least 1, a range, 'auto' or None, got 0"),
         ({"n_clusters": 101}, "n_clusters is 101 but the graph has only 100 nodes; ask for fewer clusters"),
-        ({"n_clusters": "many"}, "n_clusters must be a whole number, a range or 'auto', got 'many'"),
-        ({"n_clusters": "all"}, "n_clusters must be a whole number, a range or 'auto', got 'all'"),
+        ({"n_clusters": "many"}, "n_clusters must be a whole number, a range, 'auto' or None, got 'many'"),
+        ({"n_clusters": "all"}, "n_clusters must be a whole number, a range, 'auto' or None, got 'all'"),
         ({"n_clusters": True}, "n_clusters must be a whole number"),
         ({"n_clusters": range(3, 3)}, "n_clusters is an empty range"),
         ({"n_clusters": [2, 400]}, "n_clusters is 400 but"),
@@ -117,7 +117,7 @@ def test_bad_arguments_name_themselves(graph, options, sentence):
 
 OTHER = {
     **{"start": "random", "select": "best", "batch_parts": "metis", "objective": "mincut", "tolerance": None},
-    **{"edges": EdgeRecipe(own=0.7), "paper": True, "refine": False},
+    **{"paper": True, "refine": False},
 }
 
 
@@ -165,6 +165,14 @@ def test_values_that_mean_nothing_are_refused(name, wanted, values):
 def test_the_least_values_are_accepted():
     least = Recipe(networks=1, steps=0, hidden=0, start_iterations=0, distances=(0,), auto=(1,), restart=1)
     assert replace(least, edge_starts=1.0, fusion=0, tolerance=None, width=1e-9).edge_starts == 1
+
+
+def test_the_digest_of_the_papers_recipe_is_the_one_that_was_recorded():
+    assert PAPER.digest_of(several=False) == "96cf10c7562a"
+    edges = {"engine": 9, "some_deviations": 9.0, "clear_deviations": 9.0, "some_surplus": 0.9}
+    other = replace(PAPER, **edges, clear_surplus=0.9)
+    assert other.digest_of(several=False) == "96cf10c7562a", "it reads none of the constants of edges alone"
+    assert other.digest != PAPER.digest
 
 
 def test_recorded_results_are_those_of_these_constants():

@@ -12,7 +12,6 @@ import torch
 from softcut import Graph, GraphClustering
 from softcut.clustering import PAPER, Recipe, Replica
 from softcut.clustering.consensus import Consensus, merge
-from softcut.clustering.edges import EdgeStarts
 from softcut.clustering.kmeans import assign, kmeans_restarts
 from softcut.clustering.networks import (
     Networks,
@@ -24,6 +23,9 @@ from softcut.clustering.networks import (
 )
 from softcut.clustering.node_features import sample_rows
 from softcut.clustering.prepare import is_constant, prepare, silence_rule, silent_nodes
+from softcut.clustering.starts import Starts
+from softcut.communities.fixed_number import FixedNumber
+from softcut.communities.network import Network
 from softcut.datasets import attributed_communities
 from softcut.errors import ParameterError
 from softcut.metrics import Evidence, nmi
@@ -129,7 +131,7 @@ def starts_of(prepared, k, recipe, seed=0, edge_labels=None):
 
     with pytest.MonkeyPatch.context() as patch:
         if edge_labels is not None:
-            patch.setattr("softcut.clustering.starts.EdgeStarts", lambda *_: lambda _: edge_labels)
+            patch.setattr(Starts, "_of_edges", lambda starts, k: edge_labels)
         train_networks(prepared, k, recipe, seed, [].append, trainer=trainer)
     return seen[0]
 
@@ -151,7 +153,8 @@ def test_networks_start_from_k_means_of_their_own_features_and_some_of_them_from
     net, start = starts_of(prepared, 5, Recipe(networks=20), seed=11)
     assert net.k == 5 and net.hidden == 16
     z = prepared.encoded.z
-    from_edges = EdgeStarts(prepared.adjacency, 11)(5)
+    search = FixedNumber(Network(GRAPH.adjacency), [5], 11, quick=True, pattern="any")
+    from_edges = torch.from_numpy(search.settled(5)[:, 0].astype(np.int64))
     place = 0
     for scale in range(6):
         count = net.scales.count(scale)
@@ -434,12 +437,12 @@ def test_many_clusters_are_noted_or_refused_before_memory_is_taken(prepared, mon
     assert notes == ["1 network instead of 24: 120 nodes in 60 clusters, to stay within memory and time."]
     monkeypatch.setattr("softcut.clustering.networks.memory_of", lambda device: 2.0**20)
     small = attributed_communities(400, 3, seed=0)
-    for graph in (small, small.with_features(None)):
-        with pytest.raises(
-            ParameterError, match=r"n_clusters is 300, which takes about .* nodes, and there are 0\.0\d+ GiB"
-        ) as told:
-            GraphClustering(300).fit(graph)
-        assert told.value.argument == "n_clusters"
+    said = r"n_clusters is 300, which takes about .* nodes, and there are 0\.0\d+ GiB"
+    with pytest.raises(ParameterError, match=said) as told:
+        GraphClustering(300).fit(small)
+    assert told.value.argument == "n_clusters"
+    with pytest.warns(UserWarning):  # edges alone need no table of nodes and clusters
+        assert GraphClustering(300).fit(small.with_features(None)).n_clusters_ == 300
 
 
 @pytest.mark.slow

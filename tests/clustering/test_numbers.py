@@ -1,5 +1,7 @@
 """Which numbers of clusters are compared, which is chosen, and the other levels."""
 
+import itertools
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -18,11 +20,11 @@ def said_for(score, structure=2.0):
     return {"score": score, "structure": structure, "agreement": 1.0, "description_length": 0.0}
 
 
-def task(numbers, may_be_one=False, notes=None, **options):
+def task(numbers, is_open=False, notes=None, **options):
     notes = [] if notes is None else notes
     recipe = options.pop("recipe", Recipe())
     numbers = tuple(numbers)
-    return fitting.FitTask(numbers, may_be_one, recipe, 0, None, torch.device("cpu"), notes.append, **options)
+    return fitting.FitTask(numbers, is_open, recipe, 0, None, torch.device("cpu"), notes.append, **options)
 
 
 @pytest.mark.parametrize(
@@ -116,18 +118,15 @@ def test_a_number_that_is_given_is_not_judged():
 def test_there_is_a_fit_for_every_level():
     parts = (np.pad(GRAPH.adjacency.toarray(), (0, 1)), np.pad(GRAPH.x.toarray(), ((0, 1), (0, 0))))
     silent = sc.Graph(*map(sp.csr_array, parts))
-    fitted = fit(silent, task(range(2, 25), levels=True))
-    numbers = [level.k for level in fitted.levels]
-    k = fitted.soft.shape[1]
-    assert numbers == sorted(set(numbers)) and k in numbers and 2 <= len(numbers) <= 5
-    own = fitted.levels[numbers.index(k)]
-    np.testing.assert_array_equal(own.soft, fitted.soft)
-    assert own.evidence == fitted.evidence
-    for level in fitted.levels:
-        assert level.soft.shape == (241, level.k) and level.labels[-1] == -1
-        np.testing.assert_array_equal(level.labels[:-1], level.soft[:-1].argmax(1))
-        sizes = np.bincount(level.labels[:-1], minlength=level.k)
-        assert list(sizes) == sorted(sizes, reverse=True)
+    fitted = fit(silent, task(range(2, 25), is_open=True))
+    k, levels = fitted.soft.shape[1], fitted.levels
+    assert list(levels.marks) == sorted(set(levels.marks)) and levels.marks[levels.chosen] == k
+    assert 2 <= len(levels.marks) <= 5 and levels.labels.shape == (len(levels.marks), 241)
+    np.testing.assert_array_equal(levels.labels[levels.chosen][:-1], fitted.soft[:-1].argmax(1))
+    assert (levels.labels[:, -1] == -1).all()
+    for coarse, fine in itertools.pairwise(levels.labels):
+        assert len(np.unique(fine)) > len(np.unique(coarse))
+        assert len(np.unique([coarse, fine], axis=1).T) == len(np.unique(fine)), "each lies inside one"
     alone = fit(silent, task(range(2, 25)))
-    assert alone.levels == [] and np.array_equal(alone.soft, fitted.soft)
-    assert fit(silent, task([6], levels=True)).levels == []
+    assert alone.levels.marks == (float(k),) and np.array_equal(alone.soft, fitted.soft)
+    assert fit(silent, task([6])).levels.marks == (6.0,)

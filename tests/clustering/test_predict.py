@@ -197,7 +197,8 @@ def test_another_graph_without_features_is_refused():
 def test_new_nodes_follow_their_neighbours():
     """A known node keeps its cluster; new ones get the mean of their neighbours, by weight, step by step."""
     soft = np.array([[0.9, 0.1], [0.2, 0.8]], dtype=np.float32)
-    model = PlacedModel(soft, np.zeros(2, bool), ["a", "b"], "-")
+    one_level = np.arange(2)[None]
+    model = PlacedModel(sp.csr_array(soft), one_level, 0, ["a", "b"], "-")
     names = ["x", "b", "y", "a", "far", "lost"]
     a = np.zeros((6, 6))
     for u, v, w in ((0, 1, 1.0), (0, 3, 3.0), (2, 1, 2.0), (4, 2, 1.0), (1, 3, 9.0)):
@@ -211,7 +212,7 @@ def test_new_nodes_follow_their_neighbours():
     np.testing.assert_allclose(found[[2, 4]], soft[[1, 1]], atol=1e-4)
     np.testing.assert_allclose(found[5], 0.5)
     assert model.apply(graph.subgraph([1, 3]), None)[0].tolist() == soft[[1, 0]].tolist()
-    one = PlacedModel(np.array([[0.7, 0.3]]), np.zeros(1, bool), ["0"], "-")
+    one = PlacedModel(sp.csr_array([[0.7, 0.3]]), one_level, 0, ["0"], "-")
     path = sc.Graph.from_edges([range(150), range(1, 151)], node_names=[str(i) for i in range(151)])
     soft = one.apply(path, None)[0]
     np.testing.assert_allclose(soft[:101], [[0.7, 0.3]] * 101, atol=1e-6)

@@ -61,12 +61,15 @@ def test_parameters_and_tags():
     assert set(params) == {
         *("n_clusters", "objective", "n_init", "max_iter", "learning_rate", "batch_size"),
         *("random_state", "device", "verbose", "callbacks", "recipe"),
+        *("scale", "min_size", "max_size", "pattern", "use"),
     }
     assert (params["n_clusters"], params["recipe"]) == (4, Recipe(width=0.1))
     copy = clone(est).set_params(n_clusters=5)
     assert (copy.n_clusters, est.n_clusters, copy.recipe) == (5, 4, est.recipe)
     paper = sc.MinCutClustering(4, n_init=3)
-    assert set(params) - set(paper.get_params()) == {"objective", "batch_size", "recipe"}
+    only = {"objective", "batch_size", "recipe", "scale", "min_size", "max_size", "pattern", "use"}
+    assert set(params) - set(paper.get_params()) == only
+    assert sc.GraphClustering().n_clusters is None and sc.MinCutClustering().n_clusters == 8
     assert isinstance(paper, sc.GraphClustering) and clone(paper).get_params() == paper.get_params()
     assert repr(paper) == "MinCutClustering(n_clusters=4, n_init=3)"
     with pytest.raises(TypeError):

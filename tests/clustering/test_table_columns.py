@@ -134,7 +134,8 @@ def test_of_a_table_of_edges_only_what_could_mean_something_else_is_said():
     seen = pd.DataFrame({"user_id": [0, 0, 1, 1, 2, 2], "movie_id": [0, 1, 1, 2, 2, 3], "stars": 5})
     with pytest.warns(UserWarning, match="may have no clusters"):
         notes = sc.GraphClustering(2, random_state=0).fit(seen).notes_
-    assert [note.code for note in notes] == ["clusters_from", "two_kinds_of_nodes", "no_clusters"]
+    codes = ["clusters_from", "compared_with_random", "two_kinds_of_nodes", "no_clusters"]
+    assert [note.code for note in notes] == codes
 
 
 def test_unknown_values_and_extra_columns_are_said(est):
