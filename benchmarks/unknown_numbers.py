@@ -335,6 +335,12 @@ def lfr(mixing: float, seed: int, nodes: int = 1000) -> tuple[Graph, np.ndarray]
     raise SystemExit(f"no LFR graph with mixing {mixing} in 50 draws")
 
 
+def between(graph: Graph, y: np.ndarray) -> float:
+    """The share of the edges that join two communities: networkx's LFR graphs have a few more than was asked for."""
+    rows = np.repeat(np.arange(len(y)), np.diff(graph.adjacency.indptr))
+    return round(float((y[rows] != y[graph.adjacency.indices]).mean()), 4)
+
+
 def nested(seed: int, above: int = 4, below: int = 4, size: int = 40) -> tuple[Graph, np.ndarray, np.ndarray]:
     """Blocks inside blocks: of a node's 16 neighbours about 9 are in its own block, 5 in the one above it."""
     rng = np.random.default_rng(seed)
@@ -402,6 +408,7 @@ def scored_plant(plant: Planted) -> Row:
     row: Row = {"family": plant.family, "strength": plant.strength, "nodes": plant.graph.num_nodes}
     row["edges"] = plant.graph.num_edges
     row["planted"] = [len(np.unique(y)) for y in plant.truth]
+    row["between"] = [between(plant.graph, y) for y in plant.truth]
     row["leiden"] = by_leiden(plant.graph, score)
     row["softcut"] = fitted(plant.graph, score)
     if plant.graph.num_features:

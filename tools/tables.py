@@ -26,12 +26,14 @@ from softcut.files import atomic_write
 from softcut.paper.runs import read_cells
 from tools import table2_page, table3_page
 from tools.clustering_tables import CLUSTERING_TABLES
+from tools.community_tables import COMMUNITY_TABLES
 from tools.cost_tables import COST_TABLES
 from tools.figures import SENTENCES
 from tools.results import NotMeasuredError
 
 TABLES: dict[str, Callable[[Path], str]] = {
     **CLUSTERING_TABLES,
+    **COMMUNITY_TABLES,
     **COST_TABLES,
     **SENTENCES,
     "table2-claims": table2_page.claims_text,

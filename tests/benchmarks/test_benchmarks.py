@@ -24,9 +24,13 @@ SMALL = {
     "noise": "--noise 1 --planted 1 --out OUT",
     "regimes": "--only iris --states 1 --out OUT",
     "transfer": "--nodes 100 --factor 2 --out OUT",
+    "unknown_numbers": "--folder FOLDER --out OUT",
+    "verdicts": "--only shapes --out OUT",
 }
 # The same where it takes longer: many fits, processes of their own, or real data.
 SLOW = {
+    "changing_graphs": "--only karate planted --steps 1 --orders 1 --out OUT",
+    "communities": "--only planted --nodes 1000 --edges 5000 --rounds 1 --no-first --out OUT",
     "billion": "--nodes 2000 --edges 10000 --iterations 3 --device cpu --out OUT",
     "classification": "--dataset Bench-easy --folds 2 --seconds 0.1 --device cpu --out OUT",
     "community_rings": "--runs 1 --epochs 1 --method topk --device cpu --out OUT",
@@ -71,6 +75,10 @@ def test_a_small_run(name, monkeypatch, tmp_path, capfd):
         (tmp_path / "edgelists").mkdir()
         edges = np.array(networkx.connected_caveman_graph(4, 6).edges).T
         np.savez(tmp_path / "edgelists" / "wing.npz", num_nodes=24, edges=edges)
+    if name == "unknown_numbers":
+        edges = np.array(networkx.connected_caveman_graph(4, 6).edges).T
+        labels = np.repeat(np.arange(4), 6)
+        np.savez(tmp_path / "caves.npz", num_nodes=24, row=edges[0], col=edges[1], y=labels)
     if name == "run":  # in this environment: peers are installed by `make bench`
         import environment
 
@@ -94,6 +102,7 @@ def test_a_small_run(name, monkeypatch, tmp_path, capfd):
 PICTURES = {
     "algorithms": ("", ""),
     "astronaut": ("", ""),
+    "lfr": ("", ""),
     "pooled_protein": ("EPOCHS, NODES = 40", "EPOCHS, NODES = 1"),
     "pooling_gallery": ("STEPS = 400", "STEPS = 5"),
     "structure": ("", ""),
