@@ -336,7 +336,7 @@ def lfr(mixing: float, seed: int, nodes: int = 1000) -> tuple[Graph, np.ndarray]
 
 
 def between(graph: Graph, y: np.ndarray) -> float:
-    """The share of the edges that join two communities: networkx's LFR graphs have a few more than was asked for."""
+    """The share of the edges that join two communities: networkx's LFR graphs have more than was asked for."""
     rows = np.repeat(np.arange(len(y)), np.diff(graph.adjacency.indptr))
     return round(float((y[rows] != y[graph.adjacency.indices]).mean()), 4)
 

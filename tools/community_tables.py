@@ -112,6 +112,9 @@ def unknown_numbers_test(out: Path) -> str:
             over("softcut", "best"),
             over("by_edges", "score"),
         ]
+        shares = [row["between"][0] for row in group if row.get("between")]
+        if shares and name.startswith("LFR"):
+            name += f" ({short(float(np.mean(shares)), 2)})"
         lines.append([name, str(len(group)), *cells, told([row["softcut"]["verdict"] for row in group])])
     titles = ["NMI", "graphs", "Leiden", "softcut", "best level", "edges alone", "verdicts"]
     return markdown_table(titles, lines)

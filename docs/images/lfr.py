@@ -29,12 +29,14 @@ def main() -> None:
     mixing = sorted({row["strength"] for row in rows})
     figure, axis = plt.subplots(figsize=(7.6, 4.4))
     for method, (colour, dash) in LINES.items():
-        means = [fmean(row[method]["score"] for row in rows if row["strength"] == each) for each in mixing]
-        axis.plot(mixing, means, dash, color=colour, lw=1.8, label=LABELS[method], zorder=1)
+        groups = [[row for row in rows if row["strength"] == each] for each in mixing]
+        shares = [fmean(row["between"][0] for row in group) for group in groups]
+        means = [fmean(row[method]["score"] for row in group) for group in groups]
+        axis.plot(shares, means, dash, color=colour, lw=1.8, label=LABELS[method], zorder=1)
     for verdict, (marker, colour) in VERDICTS.items():
         points = [row for row in rows if row["softcut"]["verdict"] == verdict]
         axis.scatter(
-            [row["strength"] for row in points],
+            [row["between"][0] for row in points],
             [row["softcut"]["score"] for row in points],
             s=48,
             c=colour,
@@ -45,7 +47,7 @@ def main() -> None:
             zorder=2,
         )
     axis.set_ylim(-0.03, 1.05)
-    axis.set_xlabel("mixing: share of the edges that leave their community")
+    axis.set_xlabel("share of the edges between communities")
     axis.set_ylabel("NMI with the planted communities")
     axis.set_title("LFR graphs of 1,000 nodes: what is found, and what the verdict says", fontsize=11)
     axis.legend(loc="lower left", frameon=True, fontsize=9)

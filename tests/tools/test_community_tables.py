@@ -42,7 +42,8 @@ def test_unknown_numbers_with_means_and_what_is_behind(tmp_path: Path) -> None:
 
 def test_test_families_are_those_of_the_last_digest(tmp_path: Path) -> None:
     def row(family: str, strength: float, score: float, verdict: str, planted: list[int]) -> dict[str, Any]:
-        found = {"softcut": fit(score, score, verdict), "leiden": {"score": 0.5}}
+        found: dict[str, Any] = {"between": [0.41]} if planted else {}
+        found |= {"softcut": fit(score, score, verdict), "leiden": {"score": 0.5}}
         return {"family": family, "strength": strength, "planted": planted, **found}
 
     old = {"rows": [row("LFR", 0.1, 0.0, "none", [3])]}
@@ -53,7 +54,7 @@ def test_test_families_are_those_of_the_last_digest(tmp_path: Path) -> None:
     ]
     put(tmp_path, "unknown_numbers_test", {"digests": {"b": old, "a": {"rows": new}}})
     text = tables.unknown_numbers_test(tmp_path)
-    assert "| LFR, mixing .3 | 2 | .500 | .900 | .900 | - | 1 weak, 1 clear |" in text
+    assert "| LFR, mixing .3 (.41) | 2 | .500 | .900 | .900 | - | 1 weak, 1 clear |" in text
     assert "| none, trees | 1 | - | - | - | - | 1 none |" in text and "mixing .1" not in text
 
 
