@@ -74,6 +74,10 @@ def run() -> int:
         return _refuse(f"{name}{error.strerror or error}.")
     except typer.Abort:
         raise KeyboardInterrupt from None
+    except SystemError as error:
+        if isinstance(error.__cause__, KeyboardInterrupt):  # what compiled code makes of Ctrl-C
+            raise KeyboardInterrupt from None
+        raise
     except (MemoryError, RuntimeError) as error:
         # By name: torch's error for a full GPU, without loading torch for commands that do not need it.
         if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":

@@ -13,6 +13,7 @@ from softcut.cli.cluster_options import (
     cluster_counts,
     earlier_run,
     limit_of,
+    pattern_of,
     refuse_with_paper,
     scale_of,
     tell_compiling,
@@ -167,11 +168,11 @@ def cluster(
         raise ParameterError(
             "--objective has no effect with --paper, whose network minimises the cut; leave it out."
         )
-    of_edges = {"scale": scale_of(scale), "min_size": min_size, "max_size": max_size, "use": use}
+    of_edges: dict[str, Any] = {"scale": scale_of(scale), "min_size": min_size, "max_size": max_size, "use": use}
     of_edges |= {"pattern": None if pattern == "communities" else pattern, "start": begin}
     if paper:
         refuse_with_paper(n_clusters, of_edges)
-    more: dict[str, Any] = {"objective": objective, **of_edges, "pattern": pattern}
+    more: dict[str, Any] = {"objective": objective, **of_edges, "pattern": pattern_of(pattern, n_clusters)}
     del more["start"]
     bar = TrainingBar(err)
     estimator = (MinCutClustering if paper else GraphClustering)(

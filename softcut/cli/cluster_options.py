@@ -45,6 +45,15 @@ def refuse_with_paper(n_clusters: str, given: dict[str, Any]) -> None:
             raise ParameterError(f"--{option} has no effect with --paper; leave it out.")
 
 
+def pattern_of(text: str, n_clusters: str) -> str:
+    """What ``--pattern`` means; clusters of any pattern are found for a number of them only."""
+    if text == "any" and n_clusters == "auto":
+        raise ParameterError(
+            "--pattern any needs a number of clusters, or a range such as 2:12: give it with -k."
+        )
+    return text
+
+
 def earlier_run(path: Path, n_clusters: str) -> Any:
     """What ``--start`` names: a saved model, or the path of a labels.csv."""
     from softcut.clustering import GraphClustering
@@ -53,7 +62,9 @@ def earlier_run(path: Path, n_clusters: str) -> Any:
     if n_clusters != "auto":
         raise ParameterError("--start keeps the scale of the earlier clusters: leave --clusters out.")
     if not path.is_file() and not model_file(path).is_file():
-        raise ParameterError(f"--start {path} does not exist: name the labels.csv of an earlier run, or a model.")
+        raise ParameterError(
+            f"--start {path} does not exist: name the labels.csv of an earlier run, or a model."
+        )
     if path.suffix.lower() == ".safetensors" or (not path.is_file() and model_file(path).is_file()):
         return GraphClustering.load(path)
     return path

@@ -319,7 +319,7 @@ def summarise(
                 **described,
             )
         )
-    of_fit = {"of_graph": of_graph, "level": level, "levels": tuple(levels)}
+    of_fit: dict[str, Any] = {"of_graph": of_graph, "level": level, "levels": tuple(levels)}
     return Summary(tuple(clusters), graph.num_nodes, int((~placed).sum()), verdict, structure, **of_fit)
 
 
@@ -341,7 +341,7 @@ class Chances:
     def of(cls, labels: np.ndarray, soft: Any) -> Chances:
         """From soft clusters [N, K], of which no second copy is made."""
         n = len(labels)
-        own, second, chance = np.ones(n), np.zeros(n, dtype=np.int64), np.zeros(n)
+        own, second, chance = np.ones(n), (labels == 0).astype(np.int64), np.zeros(n)
         if soft is None:
             return cls(own, second, chance)
         if sp.issparse(soft):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -31,7 +32,7 @@ def level_summaries(graph: Graph, estimator: GraphClustering, chosen: Summary | 
 
 
 def communities(
-    name: str, graph: Graph, estimator: GraphClustering, summaries: list[Summary]
+    name: str, graph: Graph, estimator: GraphClustering, summaries: Sequence[Summary]
 ) -> dict[str, Any]:
     """What communities.json holds: the levels, and every community of each with its members.
 

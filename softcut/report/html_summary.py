@@ -175,7 +175,9 @@ def number_parts(metrics: Mapping[str, Any]) -> list[Part]:
 def score_table(metrics: Mapping[str, Any]) -> Table:
     """Every score, in words."""
     by_edges = {"structure": _STRUCTURE} if metrics.get("deviations") is not None else {}
-    scores = _SCORES | by_edges | (_TRAINING if metrics.get("replicas") else {})  # without networks nothing was trained
+    scores = (
+        _SCORES | by_edges | (_TRAINING if metrics.get("replicas") else {})
+    )  # without networks nothing was trained
     rows = [
         [words, metrics[key]]
         for key, words in scores.items()

@@ -70,6 +70,7 @@ MISTAKES = {
     "cluster g.csv --paper": "--paper needs a number of clusters, or a range such as 2:12: give it with -k.",
     "cluster g.csv --paper -k 2 --max-size 3": "--max-size has no effect with --paper; leave it out.",
     "cluster g.csv --paper -k 2 --pattern any": "--pattern has no effect with --paper; leave it out.",
+    "cluster g.csv --pattern any": "--pattern any needs a number of clusters, or a range such as 2:12",
     "cluster g.csv --max-size 0": "--max-size must be",
     "cluster g.csv --start none.csv": "--start none.csv does not exist: name the labels.csv of an earlier run",
     "cluster g.csv -k 2 --start none.csv": "--start keeps the scale of the earlier clusters",

@@ -178,7 +178,9 @@ def test_verbose_shows_every_score(done, ring):
 def test_cluster_without_features_says_so(done, ring):
     _, err = done(*ring, "-k", "auto")
     assert "the clusters come from the edges alone: no features were given." in err
-    assert "standard deviations (20 were made)" in err and "No communities: the edges have no more" in err
+    assert "No communities: the edges have no more" in err and "standard deviations" not in err
+    _, err = done(*ring, "-k", "auto", "--verbose", "--overwrite")
+    assert "of their standard deviations (20 were made)" in err
 
 
 def test_the_command_in_the_report_can_be_pasted(done, here, monkeypatch):
@@ -441,3 +443,107 @@ def test_encoding(done, refused, tmp_path):
         _, err = done("cluster", "g.csv", "-k", 2, "--encoding", "cp1251", "--no-plot")
     assert "encoding cp1251 (as asked for)" in err
     assert "Анна0" in labels("g-clusters")
+
+
+BLOCKS = ("cluster", "blocks.csv", "--no-plot")
+
+
+@pytest.fixture
+def blocks(tmp_path):
+    """Four pairs of cliques of six nodes: two scales, by name."""
+    lines = []
+    for c in range(8):
+        names = [f"n{6 * c + i}" for i in range(6)]
+        lines += [f"{a},{b}" for a, b in combinations(names, 2)]
+        beside, next_pair = (c ^ 1), (c + 2) % 8
+        lines += [f"n{6 * c + i},n{6 * beside + i}" for i in range(3) if c < beside] + [
+            f"n{6 * c},n{6 * next_pair}"
+        ]
+    (tmp_path / "blocks.csv").write_text("source,target\n" + "\n".join(lines) + "\n")
+
+
+def test_without_a_number_levels_are_found_and_written(done, blocks, tmp_path):
+    out, err = done("cluster", "blocks.csv", "--model-out", "m", "--report", "--verbose")
+    folder = tmp_path / "blocks-clusters"
+    metrics, table = metrics_of(folder), read_table(folder / "labels.csv")
+    counts = [each["clusters"] for each in metrics["levels"]]
+    assert 4 in counts and 8 in counts and counts == sorted(counts)
+    said = f"(level {metrics['level']} of 0 to {len(counts) - 1}: {', '.join(map(str, counts))} clusters)."
+    assert (
+        out.splitlines()[0]
+        == f"{metrics['verdict_sentence']} 48 nodes in {metrics['n_clusters']} clusters {said}"
+    )
+    assert [name for name in table[0] if name.startswith("level_")] == [
+        f"level_{i}" for i in range(len(counts))
+    ]
+    assert all(row["cluster"] == row[f"level_{metrics['level']}"] for row in table)
+    assert (folder / "levels.png").stat().st_size > 1000
+    tree = json.loads((folder / "communities.json").read_text())
+    assert sum(counts) == len(tree["communities"]) and tree["level"] == metrics["level"]
+    assert ">Levels</h2>" in (folder / "report.html").read_text(encoding="utf-8")
+    assert "standard deviations" in err
+    for level, count in enumerate(counts):
+        out, _ = done("predict", "m", "blocks.csv", "--level", level, "--out", f"l{level}", "--no-plot")
+        assert out.startswith(f"48 nodes in {count} clusters.\n")
+        assert labels(f"l{level}") == {row["node"]: int(row[f"level_{level}"]) for row in table}
+        assert metrics_of(f"l{level}")["level"] == level
+    done(*BLOCKS, "-k", "auto", "--out", "auto")
+    assert labels("auto") == labels(folder) and not (tmp_path / "auto/levels.png").exists()
+
+
+def test_scales_and_sizes(done, blocks):
+    counts = {}
+    for name, words in {
+        "coarse": ("--scale", "coarse"),
+        "fine": ("--scale", "fine"),
+        "number": ("--scale", "1"),
+        "small": ("--max-size", 6),
+    }.items():
+        out, _ = done(*BLOCKS, *words, "--out", name)
+        assert out.startswith("The graph has clear clusters. 48 nodes in ")
+        counts[name] = metrics_of(name)["n_clusters"]
+    assert counts["coarse"] < counts["fine"]
+    assert max(np.bincount([*labels("small").values()])) <= 6
+
+
+@pytest.mark.parametrize("earlier", ["first/labels.csv", "m", "m.safetensors"])
+def test_clusters_that_persist_keep_their_numbers(done, blocks, tmp_path, earlier):
+    done(*BLOCKS, "--out", "first", "--model-out", "m")
+    names = labels("first")
+    (tmp_path / "blocks.csv").open("a").write("new,n0\nnew,n1\n")
+    _, err = done(*BLOCKS, "--out", "second", "--start", earlier)
+    again = labels("second")
+    assert {name: again[name] for name in names} == names and again["new"] == names["n0"]
+    count = metrics_of("first")["n_clusters"]
+    assert f"{count} of {count} clusters persist." in err
+
+
+def test_the_first_use_of_the_engine_is_announced(done, blocks, monkeypatch):
+    said = "compiling the search for communities, once for this machine"
+    monkeypatch.setattr("softcut.communities.compiled.is_cached", lambda kernel: False)
+    assert said in done(*BLOCKS, "--out", "first")[1]
+    monkeypatch.setattr("softcut.communities.compiled.is_cached", lambda kernel: True)
+    assert said not in done(*BLOCKS, "--out", "second")[1]
+
+
+def test_a_huge_table_of_assignments_is_left_out(done, blocks, monkeypatch):
+    monkeypatch.setattr("softcut.report.clustering_files.MOST_ASSIGNMENTS", 100)
+    _, err = done(*BLOCKS, "--out", "o")
+    count = metrics_of("o")["n_clusters"]
+    assert (
+        f"no assignments.npy: 48 x {count} numbers are too many; labels.csv has the largest of each node."
+        in err
+    )
+    assert not Path("o/assignments.npy").exists()
+
+
+def test_ctrl_c_in_compiled_code_is_no_traceback(run, blocks, monkeypatch):
+    def stopped(*words, **more):
+        try:
+            raise KeyboardInterrupt
+        except KeyboardInterrupt as error:
+            raise SystemError("returned a result with an exception set") from error
+
+    monkeypatch.setattr(GraphClustering, "fit", stopped)
+    code, _, err = run(*BLOCKS)
+    assert code == 130 and err.endswith("softcut: interrupted.\n")
