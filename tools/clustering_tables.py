@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 
-from softcut.datasets import available
 from softcut.paper.evidence import SCORES
 from softcut.paper.quality import ABLATIONS, DATASETS, settings_of
 from softcut.paper.runs import Records, read_cells
@@ -127,75 +126,6 @@ def ablations(out: Path) -> str:
             line.append(short(float(np.mean(scores))) if scores else "-")
         lines.append(line)
     return markdown_table(["NMI", *(TITLES[name] for name in names)], lines)
-
-
-def number_of_clusters(out: Path) -> str:
-    """Classes, clusters that ``n_clusters="auto"`` chose, and NMI with either number."""
-    classes = {info.name: info.classes for info in available()}
-    method = "number of clusters chosen"
-    records, settings = Records(out / "quality_runs.json"), settings_of(method)
-    chosen = {name: records.of(name, method, range(_SEEDS), settings) for name in DATASETS}
-    known = _by_name(read_cells(out / "quality.json"), "nmi")
-
-    compared = read_json(out, "everyday")["rows"]
-
-    def numbers(name: str) -> str:
-        return " ".join(str(run["n_clusters"]) for run in chosen[name]) or "-"
-
-    def score(name: str) -> str:
-        return short(float(np.mean([run["nmi"] for run in chosen[name]]))) if chosen[name] else "-"
-
-    rows = [compared.get(f"auto, {name}, cpu", {"here": {}, "seeds": []}) for name in DATASETS]
-    times = [row["here"] for row in rows]
-    pairs = [run for row in rows for run in row["seeds"]]
-    more = sum(run["evidence"] >= run["evidence_by_all"] for run in pairs)
-
-    def by_all(seeds: list[dict[str, float]]) -> str:
-        return " ".join(f"{run['chosen_by_all']:g}" for run in seeds) or "-"
-
-    def nmi_of_all(seeds: list[dict[str, float]]) -> str:
-        """NMI with the number that is chosen and with the one that networks for all numbers choose."""
-        means = (float(np.mean([run[key] for run in seeds])) for key in ("nmi", "nmi_by_all"))
-        return " / ".join(map(short, means)) if seeds else "-"
-
-    lines = [
-        ["classes", *(str(classes[name]) for name in DATASETS)],
-        ["clusters chosen, seed by seed", *(numbers(name) for name in DATASETS)],
-        ["time, in fits", *(f"{row['fits']:.1f}" if "fits" in row else "-" for row in times)],
-        ["NMI with these numbers", *(score(name) for name in DATASETS)],
-        [
-            "NMI with the number of classes",
-            *(short(known.get((name, _DEFAULT), {}).get("mean")) for name in DATASETS),
-        ],
-        ["networks for all would choose", *(by_all(row["seeds"]) for row in rows)],
-        ["NMI of the same seeds, chosen / by all", *(nmi_of_all(row["seeds"]) for row in rows)],
-    ]
-    table = markdown_table(["", *(TITLES[name] for name in DATASETS)], lines)
-    said = (
-        "The last two lines compare with networks that are trained for every number, seed by seed "
-        f"(`everyday.py --what auto`): in {more} of {len(pairs)} fits the evidence of the number that is chosen is as "
-        "high or higher."
-    )
-    return f"{table}\n\n{said}"
-
-
-def chosen_numbers(out: Path) -> str:
-    """How often the planted number is chosen, and how often networks for every number choose it."""
-    rows = read_json(out, "chosen_numbers")["rows"]
-    lines = []
-    for row in (row for row in rows if "graphs" in row):
-        each = [row["auto"], row["networks"]]
-        right = [f"{one['right']} of {row['graphs']}" for one in each]
-        lines.append([row["kind"], *right, *(f"{one['mean_distance']:.2f}" for one in each)])
-    head = ["generated graphs", "right", "by networks for all", "mean distance", "by networks for all"]
-    tables = [
-        f"{row['kind']} {' '.join(map(str, row['auto']))} ({' '.join(map(str, row['networks']))}; "
-        f"{row['classes']} classes)"
-        for row in rows
-        if "classes" in row
-    ]
-    said = f"Tables of scikit-learn, three seeds, in brackets by networks for all: {', '.join(tables)}."
-    return f"{markdown_table(head, lines)}\n\n{said}"
 
 
 def noise(out: Path) -> str:
@@ -312,8 +242,6 @@ CLUSTERING_TABLES: dict[str, Callable[[Path], str]] = {
     "anchors": anchors,
     "ablations": ablations,
     "noise": noise,
-    "number-of-clusters": number_of_clusters,
-    "chosen-numbers": chosen_numbers,
     "rank-correlations": rank_correlations,
     "regimes": regimes,
     "edge-lists": edge_lists,

@@ -60,13 +60,13 @@ ABLATIONS: dict[str, dict[str, Any]] = {
     "8 networks": {"networks": 8},
     "96 networks": {"networks": 96},
 }
-_PAPER, _CHOSEN = "the paper's model", "number of clusters chosen"
+_PAPER = "the paper's model"
 _LEIDEN_OWN = "leiden, its own number of clusters"
 # Everything of the default but its networks; DMoN in their place, as many, of which its own loss chooses one.
 _KMEANS, _KMEANS_REFINED = "k-means on softcut's features", "k-means on softcut's features, refined"
 _DMON = "dmon on softcut's features, restarted"
 _ON_FEATURES = (_KMEANS, _KMEANS_REFINED, _DMON)
-METHODS = (*BASELINE_METHODS, _LEIDEN_OWN, *_ON_FEATURES, _PAPER, *ABLATIONS, _CHOSEN)
+METHODS = (*BASELINE_METHODS, _LEIDEN_OWN, *_ON_FEATURES, _PAPER, *ABLATIONS)
 # Methods that read features only, or cannot do without.
 _NEED_FEATURES = (
     *("kmeans", "kmeans_raw", "dmon", *_ON_FEATURES, _PAPER),
@@ -121,8 +121,6 @@ def _estimator(method: str, k: int | str, seed: int, device: torch.device | str)
     """The estimator of a method; None for those that are none."""
     if method == _PAPER:
         return MinCutClustering(k, random_state=seed, device=str(device))
-    if method == _CHOSEN:
-        return GraphClustering("auto", random_state=seed, device=str(device))
     if method not in ABLATIONS:
         return None
     return GraphClustering(k, random_state=seed, device=str(device), recipe=Recipe(**ABLATIONS[method]))
@@ -132,7 +130,7 @@ def settings_of(method: str) -> dict[str, Any]:
     """Everything that decides a method's result besides the data set and the seed."""
     estimator = _estimator(method, 2, 0, "cpu")
     if estimator is not None:
-        return {**estimator_settings(estimator), "chosen": method == _CHOSEN}
+        return {**estimator_settings(estimator), "chosen": False}  # recorded runs say that K was given
     names = ("components", "distances", "many_columns", "longest_row", "ridge")
     if method in (_KMEANS, _KMEANS_REFINED):
         return {name: getattr(DEFAULT, name) for name in (*names, "restart", "steps")}

@@ -47,7 +47,6 @@ SLOW = {
     "minibatch": "--only planted --scale 0.01 --parts random --replicas 4 --out OUT",
     "mixed_tables": "--only 16",
     "new_batch": "--turns 1",
-    "chosen_numbers": "--graphs 1 --tables iris --out OUT",
     "objectives": "--dataset cora --seeds 1 --replicas 1 --device cpu --out FOLDER",
     "pooling": "speed --sizes 100 --operators mincut --repeat 1 --out OUT",
     "regression": "--method flat --steps 2 --folds 1 --device cpu --out OUT",

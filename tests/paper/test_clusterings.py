@@ -17,7 +17,7 @@ from torch.nn.functional import one_hot
 
 from softcut import Graph
 from softcut.baselines import BASELINES, dmon_replicas
-from softcut.clustering import PAPER, GraphClustering, Recipe
+from softcut.clustering import PAPER, Recipe
 from softcut.clustering.consensus import Refiner
 from softcut.clustering.kmeans import kmeans, kmeans_restarts, squared_distances
 from softcut.clustering.prepare import prepare
@@ -32,7 +32,6 @@ from softcut.training import replica_seeds
 
 RESULTS = Path(__file__).parents[2] / "results"
 KMEANS = "k-means on softcut's features"
-CHOSEN = "number of clusters chosen"
 
 
 @pytest.fixture(scope="module")
@@ -180,22 +179,6 @@ def test_without_features_only_nodes_with_edges_are_scored(tmp_path, monkeypatch
     labels = BASELINES["leiden"](plain, 3, random_state=0)
     (run,) = read(tmp_path / "quality_runs.json")
     assert run["nmi"] == pytest.approx(nmi(graph.y[scored], labels[scored]), abs=1e-9)
-
-
-def test_quality_where_the_number_of_clusters_is_chosen(small, graph, tmp_path, monkeypatch):
-    whole = {"recipe": Recipe().digest, "chosen": True}
-    assert quality.settings_of(CHOSEN) == {**quality.settings_of("default"), **whole}
-    short = Recipe(iterations=20, networks=4)
-    monkeypatch.setattr(GraphClustering, "_recipe", short)
-    quality.run(tmp_path, ["cora"], [CHOSEN], runs=1)
-    (run,) = Records(tmp_path / "quality_runs.json").runs
-    est = GraphClustering("auto", random_state=0, device="cpu", recipe=short).fit(graph)
-    assert run["settings"] == {"estimator": "GraphClustering", "recipe": short.digest, "chosen": True}
-    assert run["clusters_used"] == len(np.unique(est.labels_))
-    assert run["n_clusters"] == est.n_clusters_
-    assert run["replicas_collapsed"] == sum(replica.collapsed for replica in est.replicas_)
-    assert (run["structure"], run["verdict"]) == (pytest.approx(est.structure_), est.verdict_)
-    assert run["nmi"] == pytest.approx(nmi(graph.y, est.labels_), abs=1e-9)
 
 
 @pytest.mark.parametrize("method", ["mincut", "diffpool", "dmon"])
