@@ -168,7 +168,12 @@ def cluster(
         raise ParameterError(
             "--objective has no effect with --paper, whose network minimises the cut; leave it out."
         )
-    of_edges: dict[str, Any] = {"scale": scale_of(scale), "min_size": min_size, "max_size": max_size, "use": use}
+    of_edges: dict[str, Any] = {
+        "scale": scale_of(scale),
+        "min_size": min_size,
+        "max_size": max_size,
+        "use": use,
+    }
     of_edges |= {"pattern": None if pattern == "communities" else pattern, "start": begin}
     if paper:
         refuse_with_paper(n_clusters, of_edges)

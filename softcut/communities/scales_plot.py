@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import io
+from pathlib import Path
+from typing import Any
 
 from softcut.colours import PALETTE
+from softcut.errors import require
+from softcut.files import atomic_write
 
-if TYPE_CHECKING:
-    from softcut.communities.tree import Scales
+_DPI = 130
 
 
-def draw_scales(scales: Scales, path: Any = None) -> Any:
+def draw_scales(scales: Any, path: Any = None) -> Any:
     """Modularity of the graph and of random graphs, and surplus times agreement, over the resolution.
+
+    `scales` is a :class:`softcut.communities.tree.Scales`.
 
     The chosen resolution is a vertical line; the numbers of communities stand along the upper edge. Returns a
     matplotlib figure, also written where `path` says so.
@@ -21,9 +26,8 @@ def draw_scales(scales: Scales, path: Any = None) -> Any:
     >>> figure.axes[1].get_xlabel()
     'resolution (larger: more communities)'
     """
-    from softcut.report.plots import figure, save_figure
-
-    fig, (above, below) = figure(2, 1, figsize=(8, 6), sharex=True, gridspec_kw={"height_ratios": (3, 2)})
+    fig = _figure()
+    above, below = fig.subplots(2, 1, sharex=True, gridspec_kw={"height_ratios": (3, 2)})
     g, chosen = scales.resolution, scales.chosen
     number = int(scales.number[chosen])
     drawn = (
@@ -59,5 +63,22 @@ def draw_scales(scales: Scales, path: Any = None) -> Any:
     below.legend(lines, [line.get_label() for line in lines], frameon=False, fontsize=9, loc="lower center")
     fig.suptitle("Scales of the graph beside those of random graphs")
     if path is not None:
-        save_figure(fig, path)
+        kind = Path(path).suffix.lstrip(".") or "png"
+        atomic_write(Path(path), lambda file: fig.savefig(file, format=kind, dpi=_DPI))
+    return fig
+
+
+def _figure() -> Any:
+    """A figure without a window, which notebooks show."""
+    canvas = require("matplotlib.backends.backend_agg", "report", "a picture").FigureCanvasAgg
+    made = require("matplotlib.figure", "report", "a picture").Figure
+
+    class Shown(made):  # type: ignore[misc, valid-type]
+        def _repr_png_(self) -> bytes:
+            file = io.BytesIO()
+            self.savefig(file, format="png", dpi=_DPI)
+            return file.getvalue()
+
+    fig = Shown(figsize=(8, 6), layout="constrained")
+    canvas(fig)
     return fig

@@ -2,10 +2,11 @@
 
 from pathlib import Path
 
+import networkx as nx
 import numpy as np
 import pytest
 
-from softcut.clustering import Replica
+from softcut.clustering import GraphClustering, Replica
 from softcut.datasets import attributed_communities
 from softcut.graph import Graph
 from softcut.metrics import evaluate
@@ -104,6 +105,24 @@ def test_the_graph_reacts(open_page, own):
     find.press("Enter")
     assert status.text_content().startswith(f"{EVIL}17: cluster ")
     assert not page.evaluate("window.pwned")
+
+
+def test_the_graph_takes_the_colours_of_another_level(open_page, tmp_path):
+    est = GraphClustering().fit(nx.les_miserables_graph())
+    est.report(tmp_path / "levels.html")
+    page = open_page((tmp_path / "levels.html").as_uri())
+    page.locator("[data-view=graph]").scroll_into_view_if_needed()
+    chips = page.get_by_role("button", name="Cluster ")
+    choice = page.get_by_label("Level of the clusters")
+    assert choice.input_value() == str(est.level_)
+    for level in (0, len(est.levels_.labels) - 1, est.level_):
+        choice.select_option(str(level))
+        assert chips.count() == len(est.summary(level=level))
+    chips.first.click()
+    shown = page.evaluate("document.querySelector('[data-view=graph]').graphView.shown()")
+    assert shown == est._graph.num_nodes - len(est.labels_[est.labels_ == 0])
+    page.locator("#levels details").first.click()
+    assert page.locator("#levels details table").first.is_visible()
 
 
 def test_charts_answer_the_keyboard_and_the_mouse(open_page, own):

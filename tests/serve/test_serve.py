@@ -124,6 +124,9 @@ def test_a_job_from_upload_to_labels(client, jobs, monkeypatch):
     answer = client.post("/jobs", files=order, data={"seed": 2**32 - 1, "weight": "w"})
     read = finished(client, answer.json()["id"])["events"][0][1]
     assert (read["features"], read["n_clusters"], read["seed"]) == ("x.csv", "auto", 2**32 - 1)
+    empty = client.post("/jobs", files={"file": ("g.csv", EDGES)}, data={"k": " "}).json()["id"]
+    assert finished(client, empty)["events"][0][1]["n_clusters"] == "auto"
+    assert client.get(f"/jobs/{empty}").json()["clusters"] == "auto"
     monkeypatch.setattr("os.cpu_count", lambda: None)
     read = finished(client, send(client).json()["id"])["events"][0][1]
     assert (read["seed"], read["threads"]) == (0, 1)

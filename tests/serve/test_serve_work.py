@@ -8,6 +8,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from unittest.mock import Mock
 
+import networkx as nx
 import numpy as np
 import pytest
 from helpers.csv_files import write_csv
@@ -166,3 +167,17 @@ def test_pictures_are_segmented_and_bad_ones_are_one_sentence(here, monkeypatch)
     assert "a.png cannot be read as an image" in failure("a.png", picture=True)
     monkeypatch.setattr(serve_worker, "_PIXELS", 100)
     assert "60 x 40 pixels" in failure("b.png", picture=True)
+
+
+def test_levels_of_a_graph_can_be_switched_and_taken_home(here):
+    lines = "\n".join(f"{a},{b}" for a, b in nx.connected_caveman_graph(12, 5).edges)
+    (here / "g.csv").write_text(lines + "\n")
+    _, *_, (kind, done) = outcome("g.csv", "auto")
+    assert kind == "done" and "(level " in done["text"]
+    titles, *_ = Path("labels.csv").read_text().splitlines()
+    tree = json.loads(Path("communities.json").read_text())
+    nested = [f"level_{each['level']}" for each in tree["levels"]]
+    assert len(nested) > 1 and titles.split(",") == ["node", "cluster", "probability", *nested]
+    graph = next(view for view in json.loads(Path("views.json").read_text()) if view["view"] == "graph")
+    assert [len(level["labels"]) for level in graph["data"]["levels"]] == [60] * len(nested)
+    assert ">Levels</h2>" in Path("report.html").read_text()
