@@ -21,6 +21,7 @@ import ctypes
 import gc
 import json
 import os
+import resource
 import subprocess
 import sys
 import tempfile
@@ -322,9 +323,9 @@ warnings.simplefilter("ignore")
 import networkx as nx
 import softcut as sc
 graph = sc.Graph.from_any(nx.les_miserables_graph())
-began = time.perf_counter()
+began = time.process_time()
 sc.GraphClustering(device="cpu"{k}).fit(graph)
-print(time.perf_counter() - began)
+print(time.process_time() - began)
 """
 
 
@@ -335,7 +336,8 @@ def first_calls() -> dict[str, float]:
         environment = {**os.environ, "NUMBA_CACHE_DIR": folder, "PYTHONPATH": str(ROOT)}
 
         def timed(words: list[str]) -> tuple[float, str]:
-            began = time.perf_counter()
+            """Seconds of the processor of a process, and the last line that it prints."""
+            began = resource.getrusage(resource.RUSAGE_CHILDREN)
             done = subprocess.run(
                 [sys.executable, *words],
                 env=environment,
@@ -344,7 +346,9 @@ def first_calls() -> dict[str, float]:
                 capture_output=True,
                 text=True,
             )
-            return time.perf_counter() - began, done.stdout.strip().splitlines()[-1]
+            ended = resource.getrusage(resource.RUSAGE_CHILDREN)
+            seconds = ended.ru_utime + ended.ru_stime - began.ru_utime - began.ru_stime
+            return seconds, done.stdout.strip().splitlines()[-1]
 
         for title, k in (("", ""), (", K = 4", ", n_clusters=4")):
             for when in ("nothing compiled", "compiled before"):
@@ -352,7 +356,7 @@ def first_calls() -> dict[str, float]:
         words = ["-m", "softcut", "cluster", str(ROOT / "examples/friends.csv"), "-k", "auto"]
         words += ["--overwrite", "--out", "out"]
         timed(words)
-        seconds = [timed(words)[0] for _ in range(5)]
+        seconds = [timed(words)[0] for _ in range(3)]
         found["`softcut cluster friends.csv`, compiled before"] = round(float(np.median(seconds)), 2)
     return found
 
