@@ -359,7 +359,7 @@ def _close(metrics: dict[str, Any], summary: Summary, output: Output, start: flo
     facts = []
     if "verdict" in metrics and verbose:
         facts += [
-            ("verdict", metrics["verdict"] or "none was reached"),
+            ("verdict", metrics["verdict"]),
             ("structure (nats explained per nat)", f"{metrics['structure']:.4f}"),
         ]
     facts.append(("clusters used", f"{metrics['clusters_used']} of {metrics['n_clusters']}"))
@@ -381,8 +381,10 @@ def _close(metrics: dict[str, Any], summary: Summary, output: Output, start: flo
     digits = 4 if verbose else 2  # metrics.json has all of them
     facts += [(words, f"{metrics[key]:.{digits}f}") for key, words in scores.items() if key in metrics]
     if metrics.get("interrupted"):
-        done = metrics["iterations"]
-        facts.append(("interrupted", f"after {done} iterations" if done else "yes"))
+        trained = metrics["replicas"] > 0
+        facts.append(
+            ("interrupted", f"after {metrics['iterations']} iterations" if trained else "during the search")
+        )
     facts.append(("seconds", f"{time.perf_counter() - start:.1f}"))
     show_facts(f"{metrics['graph']}: {metrics['nodes']:,} nodes, {metrics['edges']:,} edges", facts)
     say_written(output.written)

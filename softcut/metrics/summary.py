@@ -212,18 +212,16 @@ def judged(estimator: Any, level: int | None = None) -> dict[str, Any]:
 
     One rule for everything that says what clusters are worth. The verdict is about the graph where they are not those
     that stand out: of another level, of a scale or sizes that were asked for, or of a number that was asked for and
-    explain less than they take. There is none where the search was ended before the graph was compared with random
-    ones.
+    explain less than they take. It is "unknown", and nothing is said, where the search was ended before the graph was
+    compared with random ones.
     """
-    verdict, levels = estimator.verdict_, estimator.levels_
-    if estimator.interrupted_ and estimator.deviations_ is not None and verdict == "none":
-        verdict = None
+    levels = estimator.levels_
     given = not (estimator.n_clusters is None or isinstance(estimator.n_clusters, str))
     by_edges = estimator.deviations_ is not None
     other = level is not None and level != estimator.level_
     other |= any(each is not None for each in (estimator.scale, estimator.min_size, estimator.max_size))
     told: dict[str, Any] = {
-        "verdict": verdict,
+        "verdict": estimator.verdict_,
         "structure": estimator.structure_,
         "of_graph": other or (by_edges and given and estimator.structure_ < 1),
         "communities": estimator.pattern != "any",

@@ -17,7 +17,7 @@ from softcut.clustering import GraphClustering
 from softcut.errors import ParameterError, require
 from softcut.graph import Graph
 from softcut.metrics import evaluate
-from softcut.metrics.summary import ROW, Summary, judged
+from softcut.metrics.summary import ROW, Summary
 
 MOST_CHANCES = 100  # clusters up to which labels.parquet has a probability for each
 MOST_ASSIGNMENTS = 1 << 26  # numbers of assignments.npy; a larger table is not written
@@ -137,7 +137,7 @@ def clustering_metrics(
     return {
         **graph_facts(name, graph, estimator.n_clusters_),
         "structure": estimator.structure_,
-        "verdict": judged(estimator)["verdict"],
+        "verdict": estimator.verdict_,
         "deviations": estimator.deviations_,
         "surplus": estimator.surplus_,
         **level_facts(estimator),

@@ -52,12 +52,11 @@ def communities(
         numbers, first = np.unique(labels[order], return_index=True)
         for c, nodes in zip(numbers.tolist(), np.split(order, first[1:]), strict=True):
             members[level, c] = [names[i] for i in nodes]
-    told = judged(estimator)
     return {
         "softcut": __version__,
         "graph": name,
         "nodes": graph.num_nodes,
-        "verdict": told["verdict"],
+        "verdict": estimator.verdict_,
         **{key: value for key, value in level_facts(estimator).items() if key != "scales"},
         "communities": [
             {

@@ -81,27 +81,33 @@ def _tree_table(levels: ShownLevels) -> Table:
         for c in summary.clusters
     }
     rows: list[list[str | Cell]] = []
-    for row in _nested(levels.tree):
-        if len(rows) == _ROWS:
-            break
-        swatch = colour_of(row["id"]) if row["level"] == levels.chosen else ""
-        name = f"{_INDENT * row['level']}{row['level']}.{row['id']}"
+    chains = list(_nested(levels.tree))
+    for chain in chains[:_ROWS]:
+        row = chain[0]
+        swatch = next((colour_of(each["id"]) for each in chain if each["level"] == levels.chosen), "")
+        name = _INDENT * row["level"] + " = ".join(f"{each['level']}.{each['id']}" for each in chain)
         inside = Cell(percent(row["inside"]))
         members = Cell(typical[row["level"], row["id"]], number=False)
         rows.append([Cell(name, number=False, swatch=swatch), Cell(f"{row['size']:,}"), inside, members])
-    caption = "Level and number of each cluster, below the one that holds it."
-    if len(levels.tree) > len(rows):
-        caption += f" The first {len(rows)} of {len(levels.tree):,}."
+    caption = (
+        "Level and number of each cluster, below the one that holds it; = the same nodes at finer levels."
+    )
+    if len(chains) > len(rows):
+        caption += f" The first {len(rows)} of {len(chains):,}."
     return Table(["cluster", "nodes", "edges inside", "typical"], rows, caption)
 
 
-def _nested(tree: Tree) -> Iterator[dict[str, Any]]:
-    """The rows of a tree, each before those inside it."""
+def _nested(tree: Tree) -> Iterator[list[dict[str, Any]]]:
+    """The rows of a tree, each before those inside it; those of one set of nodes at several levels together."""
     below: dict[tuple[int, int], list[dict[str, Any]]] = {}
     for row in tree.rows():
         below.setdefault((row["level"] - 1, row["parent"]), []).append(row)
     waiting = below.get((-1, -1), [])[::-1]
     while waiting:
-        row = waiting.pop()
-        yield row
-        waiting += below.get((row["level"], row["id"]), [])[::-1]
+        chain = [waiting.pop()]
+        inside = below.get((chain[-1]["level"], chain[-1]["id"]), [])
+        while len(inside) == 1:
+            chain += inside
+            inside = below.get((chain[-1]["level"], chain[-1]["id"]), [])
+        yield chain
+        waiting += inside[::-1]

@@ -547,3 +547,26 @@ def test_ctrl_c_in_compiled_code_is_no_traceback(run, blocks, monkeypatch):
     monkeypatch.setattr(GraphClustering, "fit", stopped)
     code, _, err = run(*BLOCKS)
     assert code == 130 and err.endswith("softcut: interrupted.\n")
+
+
+@pytest.mark.parametrize("runs", [3, 30])
+def test_ctrl_c_keeps_the_levels_found_so_far(run, blocks, monkeypatch, runs):
+    from softcut.communities import scales
+
+    find, made = scales.communities, []
+
+    def stopped(*words, **more):
+        made.append(1)
+        if len(made) == runs:
+            raise KeyboardInterrupt
+        return find(*words, **more)
+
+    monkeypatch.setattr(scales, "communities", stopped)
+    code, out, err = run(*BLOCKS, "--verbose", "--out", "o")
+    metrics = metrics_of("o")
+    assert code == 130 and metrics["interrupted"] and metrics["verdict"] == "unknown"
+    assert out.startswith(f"48 nodes in {metrics['n_clusters']} clusters")  # no verdict: nothing was compared
+    assert "interrupted; the result is what was found until then." in err
+    assert shown_facts(out)["interrupted"] == "during the search"
+    assert shown_facts(out)["verdict"] == "unknown"
+    assert labels("o") and Path("o/communities.json").exists()

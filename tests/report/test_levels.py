@@ -153,8 +153,8 @@ def test_one_rule_says_what_clusters_are_worth(books):
     any_pattern = sc.GraphClustering(2, pattern="any").fit(sides).summary()
     assert not any("no community" in cluster.heading for cluster in any_pattern.clusters)
     stopped = sc.GraphClustering().fit(graph)
-    stopped.interrupted_, stopped.verdict_ = True, "none"  # before it was compared with random graphs
-    assert stopped.summary().said == "" and clustering_metrics("g", graph, stopped)["verdict"] is None
+    stopped.interrupted_, stopped.verdict_ = True, "unknown"  # before it was compared with random graphs
+    assert stopped.summary().said == "" and clustering_metrics("g", graph, stopped)["verdict"] == "unknown"
 
 
 def test_scales_and_levels_in_metrics(books):
@@ -214,6 +214,8 @@ def test_a_page_switches_between_levels(books):
         graph, books.soft_, metrics, clusters=books.labels_, summary=summary, levels=levels
     )
     assert ">Levels</h2>" in page and page.count("<img ") == 1
+    # A cluster that is the same at several levels has one row.
+    assert re.search(r">\s*0\.\d+ = 1\.\d+ = 2\.\d+", page)
     others = re.findall(r"<summary>Level (\d+): (\d+) clusters</summary>", page)
     assert [int(level) for level, _ in others] == [
         level for level in range(len(levels.labels)) if level != books.level_
