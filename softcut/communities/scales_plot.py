@@ -60,7 +60,8 @@ def draw_scales(scales: Any, path: Any = None) -> Any:
     counts.set_xlabel("number of communities")
     above.legend(frameon=False, fontsize=9)
     lines = [each for ax in (below, right) for each in ax.get_legend_handles_labels()[0]]
-    below.legend(lines, [line.get_label() for line in lines], frameon=False, fontsize=9, loc="lower center")
+    names = [line.get_label() for line in lines]
+    below.legend(lines, names, fontsize=9, loc="lower center", framealpha=0.85, edgecolor="none")
     fig.suptitle("Scales of the graph beside those of random graphs")
     if path is not None:
         kind = Path(path).suffix.lstrip(".") or "png"

@@ -11,7 +11,7 @@ from softcut.colours import PALETTE, colour_of
 from softcut.communities.tree import Tree
 from softcut.report.plots import figure, save_figure
 
-_THIN = 0.004  # share of the width below which a bar has no outline: outlines would hide many of them
+_THIN = 0.012  # share of the width below which a bar has no outline: outlines would hide many of them
 _TEXT = 0.018  # and below which it has no number
 
 
@@ -52,11 +52,8 @@ def levels_figure(tree: Tree, levels: np.ndarray, chosen: int, title: str = "Lev
     ax.xaxis.set_major_locator(MaxNLocator(6, integer=True))
     ax.xaxis.set_major_formatter(lambda value, _: f"{int(value):,}")
     repeat = len(np.unique(shown[chosen])) > len(PALETTE)
-    ax.set_xlabel(
-        "nodes; a bar is a cluster, its number is written in it where there is room, and it stands below the one that "
-        f"holds it;\ncolours: clusters of level {chosen}"
-        + (f", repeated after {len(PALETTE)}" if repeat else "")
-    )
+    said = f"colours: clusters of level {chosen}" + (f", repeated after {len(PALETTE)}" if repeat else "")
+    ax.set_xlabel(f"nodes; a bar is a cluster and stands below the one that holds it\n{said}")
     for side in ("top", "right", "left"):
         ax.spines[side].set_visible(False)
     fig.suptitle(f"{title}: nested clusters", parse_math=False)

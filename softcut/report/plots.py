@@ -27,8 +27,8 @@ _LINES = 7  # colours of the palette that can be seen as thin lines on white and
 _NAMED_NODES = 40  # names are written beside nodes up to here
 _DOTS = 20_000  # a scatter of more is one blot
 _DPI = 130  # of pictures
-_DISCS = 60  # clusters of the drawing of clusters
-_NUMBERED = 60  # clusters whose numbers are written among the nodes
+_DISCS = 30  # clusters of the drawing of clusters
+_NUMBERED = 30  # clusters whose numbers are written among the nodes
 _TRAIT = 36  # characters of what sets a cluster apart
 _BINS = 400  # rows and columns of the image of the adjacency matrix
 # Titles of the two columns, across and up, that say where a node is.
@@ -173,7 +173,10 @@ def draw_groups(ax: Any, graph: Graph, labels: np.ndarray, title: str) -> None:
     most = np.sort(cut, axis=None)[-min(cut.size, max(2 * used, 15))]
     width = 7 * min(1.0, 8 / used)
     paper = {"boxstyle": "round,pad=0.15", "facecolor": "white", "edgecolor": "none", "alpha": 0.8}
-    for a, b in np.argwhere((cut > 0) & (cut >= most)):
+    lines = np.argwhere((cut > 0) & (cut >= most))
+    if used < every:  # many may be equally large
+        lines = lines[np.argsort(-cut[tuple(lines.T)], kind="stable")[: 2 * used]]
+    for a, b in lines:
         share = cut[a, b] / widest
         ax.plot(*places[[a, b]].T, color="#666666", lw=0.4 + width * share, alpha=0.2 + 0.5 * share, zorder=1)
         if used <= 6:
@@ -187,7 +190,7 @@ def draw_groups(ax: Any, graph: Graph, labels: np.ndarray, title: str) -> None:
     )
     for group, place in zip(groups, places, strict=True):
         _number(ax, group, place)
-    ax.set_title(title if used == every else f"{title}: the {used} largest of {every:,}")
+    ax.set_title(title if used == every else f"The {used} largest of {every:,} clusters, their cuts")
     if used > 1:
         said = f"widest line: edges of weight {_amount(widest)}"
         ax.set_xlabel(said if widest else "no edges between clusters")
