@@ -204,13 +204,13 @@ def _from_networks(graph: Graph, rule: str, task: FitTask) -> Fitted:
 
     k = {"coarse": chosen.levels[0], "fine": chosen.levels[-1]}.get(str(task.scale), chosen.k)
     networks, merged, level, order = finished(k, recipe, tell, task.callback)
-    model = LearnedModel(merged.net, prepared.encoder, merged.consensus, merged.refiner, order, rule)
     fewer = replace(recipe, networks=min(recipe.level_networks, recipe.networks))
     found = [
         level if each == k else finished(each, fewer, lambda note: None)[2]
         for each in (chosen.levels if task.open and graph.num_graphs == 1 else (k,))
     ]
-    levels, model.above = levels_around(found, k)
+    levels, above = levels_around(found, k)
+    model = LearnedModel(merged.net, prepared.encoder, merged.consensus, merged.refiner, order, rule, above)
     return Fitted(
         model,
         level.soft,

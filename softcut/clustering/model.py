@@ -50,9 +50,9 @@ class LearnedModel:
     refiner: Refiner | None
     order: np.ndarray  # [K]: column j of the result is column order[j] of the networks
     silence: str  # which nodes get no label; see prepare.silence_rule
+    # [L, K] the cluster of each level up to the chosen one, the last row, that holds each cluster.
+    above: np.ndarray
     root: bool = False  # whether weights of edges count by their square root
-    # [L, K] the cluster of each level up to the chosen one, the last row, that holds each cluster; None: one level.
-    above: np.ndarray | None = None
 
     def apply(
         self, graph: Graph, device: torch.device, rows: int | None = None, level: int | None = None
@@ -62,7 +62,7 @@ class LearnedModel:
         With `rows`, the device assigns that many nodes at a time, and everything else is computed on the CPU.
         """
         soft, silent = self._chosen(graph, device, rows)
-        if level is None or self.above is None or level == len(self.above) - 1:
+        if level is None or level == len(self.above) - 1:
             return soft, silent
         if level >= len(self.above):
             raise ParameterError(
@@ -77,9 +77,8 @@ class LearnedModel:
     def renumbered(self, ids: np.ndarray) -> LearnedModel:
         """The same with other numbers of the clusters."""
         back = np.argsort(ids)
-        above = None if self.above is None else self.above[:, back]
-        if above is not None:
-            above[-1] = np.arange(len(back))
+        above = self.above[:, back]
+        above[-1] = np.arange(len(back))
         return replace(self, order=self.order[back], above=above)
 
     def _chosen(self, graph: Graph, device: torch.device, rows: int | None) -> tuple[np.ndarray, np.ndarray]:

@@ -395,8 +395,8 @@ def _learned(tensors: Mapping[str, Tensor], meta: Mapping[str, Any], recipe: Rec
         refiner=Refiner(**parts["refiner"]) if meta["refiner"] else None,
         order=order,
         silence=meta["silence"],
-        root=bool(meta["root"]),
         above=above,
+        root=bool(meta["root"]),
     )
 
 

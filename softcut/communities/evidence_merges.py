@@ -117,11 +117,20 @@ def merge_steps(
 
 @compiled
 def _best_in(gain: Any, a: int, alive: Any, left: int) -> Any:
-    """The group of `alive` whose union with a gains most, and what it gains."""
-    best, top = alive[0], -np.inf
+    """The group of `alive` whose union with a gains most, and what it gains.
+
+    Of equal ones the first after a: if all took the first one, all would have to look anew once it is merged.
+    """
+    best, top, before, most = alive[0], -np.inf, alive[0], -np.inf
     for u in range(left):
-        if gain[a, alive[u]] > top:
-            best, top = alive[u], gain[a, alive[u]]
+        c = alive[u]
+        if c > a:
+            if gain[a, c] > top:
+                best, top = c, gain[a, c]
+        elif gain[a, c] > most:
+            before, most = c, gain[a, c]
+    if most > top:
+        best, top = before, most
     return best, top
 
 

@@ -305,7 +305,8 @@ class _Search:
         starts = [self._joined(groups, 0)]
         if not self._quick:
             matrix = sp.csr_array((base.weight, base.indices, base.indptr), shape=(base.nodes, base.nodes))
-            self._where = positions(matrix + sp.diags_array(base.own) if base.own.any() else matrix, seed)
+            matrix = matrix + sp.diags_array(base.own) if base.own.any() else matrix
+            self._where = positions(matrix, seed, any_pattern=not self._rules.connected)
             if self._where is None:  # in a complete graph, say
                 starts.append(self._joined(groups, seed + 1))
             else:

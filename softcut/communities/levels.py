@@ -331,7 +331,9 @@ def divided(
         for each in reversed(above):
             group = group[each]
         group, found = connected_parts(base.indptr, base.indices, group, base.order)
-        if k <= found <= 4 * constants.table:
+        # More groups where next to nothing can be joined, as in a star: all pairs have a neighbour in common, and their
+        # merges take time with the cube.
+        if k <= found <= 2 * max(groups, constants.many):
             return merged(base, group, k, rules, labels)
     labels = labels.copy()
     whole.peel(base.indptr, base.indices, base.order, labels, k, count)

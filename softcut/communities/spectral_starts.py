@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 import scipy.sparse as sp
+from scipy.sparse.linalg import aslinearoperator
 
 from softcut.communities.order import shuffled
 
@@ -20,18 +21,25 @@ _SAME_ROWS = 1e-4  # rows of unit length that differ by less are the same row
 _AT_ONCE = 1 << 24  # numbers in a table of rows and centres
 
 
-def positions(matrix: Any, seed: int) -> np.ndarray | None:
+def positions(matrix: Any, seed: int, any_pattern: bool = False) -> np.ndarray | None:
     """Leading eigenvectors of (D + d/2)^-1/2 A (D + d/2)^-1/2 times their squared eigenvalues, in rows of unit length.
 
     `matrix` is A as a csr_array, the diagonal included; d is the mean degree: without it the leading eigenvectors are
     those of nearly isolated nodes and small components. A polynomial of Chebyshev that is small on the eigenvalues
     below those wanted brings these forward. None where all nodes have the same position (a complete graph).
+
+    With `any_pattern` the eigenvectors are those of the square: negative eigenvalues, which tell the two sides of a
+    bipartite graph, count as much as positive ones.
     """
     n = matrix.shape[0]
     degree = np.asarray(matrix.sum(axis=1)).ravel()
     scale = 1 / np.sqrt(degree + max(float(degree.mean()), 1e-12) / 2)
     values = matrix.data * np.repeat(scale, np.diff(matrix.indptr)) * scale[matrix.indices]
-    product = sp.csr_array((values.astype(np.float32), matrix.indices, matrix.indptr), shape=matrix.shape)
+    product: Any = sp.csr_array(
+        (values.astype(np.float32), matrix.indices, matrix.indptr), shape=matrix.shape
+    )
+    if any_pattern:
+        product = aslinearoperator(product) ** 2
     block = _orthogonal(_noise(n, min(_COLUMNS, n), seed))
     highest = 0.0  # eigenvalues from -1 to here are damped
     for _ in range(_ROUNDS):
@@ -41,7 +49,8 @@ def positions(matrix: Any, seed: int) -> np.ndarray | None:
         highest = min(max(float(values[0]), 0.0), 0.9)
     values, turn = values[::-1], turn[:, ::-1]
     modes = block @ turn.astype(np.float32)
-    rows = modes * np.square(np.maximum(values, 0)).astype(np.float32)
+    values = np.maximum(values, 0)
+    rows = modes * (values if any_pattern else np.square(values)).astype(np.float32)
     rows /= np.maximum(np.sqrt(np.einsum("if,if->i", rows, rows)), 1e-30)[:, None]
     return None if float(np.abs(rows - rows.mean(axis=0)).max()) < _SAME_ROWS else rows
 

@@ -81,7 +81,10 @@ def test_batch_sizes():
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        ({"n_clusters": 0}, "n_clusters must be a whole number of at least 1, a range, 'auto' or None, got 0"),
+        (
+            {"n_clusters": 0},
+            "n_clusters must be a whole number of at least 1, a range, 'auto' or None, got 0",
+        ),
         ({"n_clusters": 101}, "n_clusters is 101 but the graph has only 100 nodes; ask for fewer clusters"),
         ({"n_clusters": "many"}, "n_clusters must be a whole number, a range, 'auto' or None, got 'many'"),
         ({"n_clusters": "all"}, "n_clusters must be a whole number, a range, 'auto' or None, got 'all'"),

@@ -5,8 +5,10 @@ import json
 import math
 from dataclasses import asdict
 
+import networkx as nx
 import numpy as np
 import pytest
+import scipy.sparse as sp
 import torch
 from helpers.fuzzed_files import damaged
 
@@ -14,12 +16,22 @@ import softcut as sc
 from softcut.clustering import Recipe, estimator
 from softcut.clustering.storage import pack
 from softcut.datasets import attributed_communities
-from softcut.errors import ModelFileError
+from softcut.errors import GraphError, ModelFileError, ParameterError
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*explain less", "ignore:restarts hardly agree")
 GRAPH = attributed_communities(n_nodes=60, n_clusters=2, n_features=30, edge_signal=0.9, seed=0)
 NAMED = sc.Graph.from_scipy(GRAPH.adjacency, node_names=[f"n{i}" for i in range(60)])
+INSIDE = np.kron(np.full((3, 3), 0.01) + 0.14 * np.eye(3), np.ones((3, 3))) + 0.75 * np.eye(9)
 MEASURED = NAMED.with_features(np.random.default_rng(0).normal(size=(60, 4)), ["a", "b", "c", "d"])
+# Three blocks of three cliques, an isolated node last.
+BLOCKS = sc.Graph.from_networkx(nx.stochastic_block_model([10] * 9, INSIDE.tolist(), seed=0))
+BLOCKS = sc.Graph.from_scipy(
+    sp.csr_array(sp.block_diag([BLOCKS.adjacency, [[0]]])), node_names=[f"n{i}" for i in range(91)]
+)
+CENTRES = 4.0 * np.array([[0, 0, 0], [0, 0, 1], [3, 0, 0], [3, 0, 1], [0, 3, 0], [0, 3, 1]])
+POINTS = np.repeat(CENTRES, 20, axis=0) + 0.5 * np.random.default_rng(0).normal(size=(120, 3))
+ROWS = sc.Graph.from_features(POINTS, n_neighbors=6)
+WORDS = attributed_communities(240, 8, n_features=60, edge_signal=0.95, feature_signal=0.7, seed=0)
 KINDS = {
     "default": ({"n_clusters": 3}, GRAPH),
     "auto": ({"n_clusters": [2, 3]}, GRAPH),
@@ -29,7 +41,12 @@ KINDS = {
     "structural": ({"n_clusters": 2}, [GRAPH.with_features(None)] * 2),
     "placed": ({"n_clusters": 3}, NAMED),
     "paper": ({"n_clusters": 3, "class": sc.MinCutClustering}, GRAPH),
+    "levels": ({"min_size": 2}, BLOCKS),
+    "resolution": ({"scale": 1.5}, BLOCKS),
+    "nearest": ({}, ROWS),
+    "learned levels": ({"recipe": Recipe(auto=(2, 4, 8, 12), networks=3, iterations=4)}, WORDS),
 }
+LEVELS = ["levels", "nearest", "learned levels"]
 MADE = {}
 
 
@@ -196,10 +213,11 @@ def refusal(load, tensors, meta):
 NULLABLE = {
     *("objective", "n_init", "max_iter", "learning_rate", "batch_size", "random_state", "tolerance"),
     *("agreement_", "feature_names_in_", "graph_sizes", "names", "callbacks"),
+    *("scale", "min_size", "max_size", "use", "scale_given"),
 }
 
 
-@pytest.mark.parametrize("kind", ["auto", "measured", "several", "placed", "paper"])
+@pytest.mark.parametrize("kind", ["auto", "measured", "several", "placed", "paper", "resolution", "nearest"])
 def test_every_field_that_is_missing_or_of_another_type_is_refused(kind, load):
     _, _, tensors, meta = packed(kind)
     load(tensors, meta)
@@ -254,8 +272,8 @@ WRONG = {
     ("default", "fitted.verdict_"): ["certain", "none"],
     ("default", "fitted.notes_"): [[["Note", "code", 5]]],
     ("default", "kind"): ["guessed"],
-    ("default", "kind", "names"): ["placed"],
-    ("placed", "kind", "net"): ["learned"],
+    ("default", "kind", "deviations_"): ["placed", "nearest"],
+    ("placed", "kind", "deviations_|rows"): ["learned", "nearest"],
     ("default", "model.net.k"): [4],
     ("default", "model.net.hidden"): [-1, 10**12],
     ("default", "model.net.terms"): [2],
@@ -277,6 +295,18 @@ WRONG = {
     ("auto", "candidates_", "incomplete"): [[[2, 1]], [[2]], [[0, {}]]],
     ("measured", "named"): [False, 1],
     ("several", "graph_sizes"): [[0, 119, 119, 120], [1, 60, 120], [0, 60, 119], [0, 60, 121], []],
+    ("levels", "fitted.level_", "level_|levels|above"): [0, -1, 99],
+    ("paper", "fitted.level_"): [1],
+    ("levels", "fitted.deviations_"): [None, "5"],
+    ("levels", "fitted.surplus_"): [None],
+    ("default", "fitted.deviations_"): [5.0],
+    ("default", "fitted.surplus_"): [0.5],
+    ("resolution", "scale_given"): [-1, 10**6, 1.5, True],
+    ("default", "scale_given"): [0],
+    ("levels", "model.level", "level|above"): [0, 99, -1, 2.5],
+    ("nearest", "model.level", "level|above"): [99, -1],
+    ("nearest", "model.neighbors"): [0, -1, 2.5],
+    ("default", "model.root"): ["no", 1],
     ("measured", "feature_names_in_"): [["a", "b", "c"], ["a", "b", "c", 4], "abcd"],
 }
 
@@ -290,9 +320,11 @@ def test_values_that_cannot_be_right(case, load):
             load(tensors, changed(meta, path.split("."), value))
 
 
-@pytest.mark.parametrize("kind", ["default", "best", "measured", "structural", "placed", "paper"])
+@pytest.mark.parametrize(
+    "kind", ["default", "best", "measured", "structural", "placed", "paper", "resolution", *LEVELS]
+)
 def test_every_tensor_has_one_shape_and_finite_numbers(kind, load):
-    _, _, tensors, meta = packed(kind)
+    est, _, tensors, meta = packed(kind)
     for name, tensor in tensors.items():
         wrong = {
             "longer": torch.cat([tensor, tensor]) if tensor.dim() else torch.zeros(1),
@@ -303,13 +335,13 @@ def test_every_tensor_has_one_shape_and_finite_numbers(kind, load):
         }
         if tensor.is_floating_point() and tensor.numel():
             wrong["not finite"] = tensor * math.nan
-        if kind == "placed" and name == "weights":  # there are no networks to weigh
+        if not est.replicas_ and name == "weights":  # there are no networks to weigh
             wrong.pop("longer")
         for what, value in wrong.items():
             if value.shape != tensor.shape or value.dtype != tensor.dtype or what == "not finite":
                 assert refusal(load, {**tensors, name: value}, meta), f"{name}, {what}"
         # Words have weights only where they are binary: without them they are other words.
-        if name != "encoder.weight" or kind not in ("default", "best"):
+        if name != "encoder.weight" or not meta["model"]["encoder"]["words"]:
             assert refusal(load, {key: value for key, value in tensors.items() if key != name}, meta), name
     with pytest.raises(ModelFileError, match="tensor extra is not known"):
         load({**tensors, "extra": torch.zeros(1)}, meta)
@@ -322,6 +354,148 @@ def test_labels_and_soft_clusters_belong_together(load):
     for name, value in (("labels", (labels + 1) % 3), ("soft", soft * 1.01), ("soft", negative)):
         with pytest.raises(ModelFileError, match=f"{name} does not fit the rest"):
             load({**tensors, name: value}, meta)
+
+
+def spoiled(tensor, place, value):
+    tensor = tensor.clone()
+    tensor[place] = value
+    return tensor
+
+
+@pytest.mark.parametrize(
+    ("name", "wrong"),
+    [
+        ("levels", lambda t: t.flip(0)),
+        ("levels", lambda t: t[:1].expand(200, -1).contiguous()),
+        ("levels", lambda t: spoiled(t, (0, 0), 10**12)),
+        ("levels", lambda t: spoiled(t, (0, 0), -2)),
+        ("levels", lambda t: spoiled(t, (0, 0), -1)),
+        ("levels", lambda t: spoiled(t, (-1, 0), int(t[-1].max()))),
+        ("levels", lambda t: spoiled(t, (-1, 0), int(t[-1].max()) + 1)),
+        ("levels", lambda t: spoiled(t, (0, 0), 1 - int(t[0, 0]))),
+        ("marks", lambda t: -t),
+        ("inside", lambda t: t + 1.1),
+        ("inside", lambda t: t - 1.1),
+        ("above", lambda t: t.flip(1)),
+        ("above", lambda t: spoiled(t, (0, 0), 10**12)),
+        ("above", lambda t: spoiled(t, (-1, 0), -1)),
+        ("above", lambda t: t[:-1]),
+        ("above", lambda t: t[:, :-1]),
+    ],
+)
+@pytest.mark.parametrize("kind", LEVELS)
+def test_levels_that_do_not_fit_are_refused(kind, name, wrong, load):
+    _, _, tensors, meta = packed(kind)
+    assert len(tensors["levels"]) > 1
+    said = refusal(load, {**tensors, name: wrong(tensors[name]).contiguous()}, meta)
+    assert said and "\n" not in said and "is damaged" in said
+
+
+@pytest.mark.parametrize(
+    ("name", "wrong"),
+    [
+        ("finest.data", lambda t: -t),
+        ("finest.data", lambda t: t * 0),
+        ("finest.data", lambda t: t.flip(0)),
+        ("finest.data", lambda t: t * 2),
+        ("finest.indices", lambda t: t + 10**6),
+        ("finest.indices", lambda t: t - 1),
+        ("finest.indices", lambda t: t.flip(0)),
+        ("finest.indptr", lambda t: t.flip(0)),
+        ("finest.indptr", lambda t: t + 1),
+        ("finest.indptr", lambda t: t[:-1]),
+        ("finest.indptr", lambda t: spoiled(t, 1, 10**12)),
+        ("finest.indptr", lambda t: spoiled(t, -1, 10**12)),
+        ("scales.resolution", lambda t: -t),
+        ("scales.resolution", lambda t: t.flip(0)),
+        ("scales.resolution", lambda t: t[:-1]),
+        ("scales.number", lambda t: t * 0),
+        ("scales.agreement", lambda t: t + 2),
+    ],
+)
+@pytest.mark.parametrize("kind", ["levels", "nearest"])
+def test_clusters_of_nodes_and_scales_that_cannot_be_are_refused(kind, name, wrong, load):
+    est, _, tensors, meta = packed(kind)
+    if (
+        name == "finest.data" and wrong(torch.ones(1)) == 2
+    ):  # rows may sum to anything: shares are what counts
+        np.testing.assert_allclose(
+            load({**tensors, name: wrong(tensors[name])}, meta).soft_, est.soft_, atol=1e-6
+        )
+        return
+    said = refusal(load, {**tensors, name: wrong(tensors[name]).contiguous()}, meta)
+    assert said and "\n" not in said and "is damaged" in said
+
+
+@pytest.mark.parametrize(
+    ("name", "wrong"),
+    [
+        ("rows", lambda t: t * 1e6),
+        ("rows", lambda t: t[:, :-1]),
+        ("rows", lambda t: t[:-1]),
+        ("centre", lambda t: t[:-1]),
+        ("factor", lambda t: -t),
+    ],
+)
+def test_rows_that_cannot_be_are_refused(name, wrong, load):
+    _, _, tensors, meta = packed("nearest")
+    assert refusal(load, {**tensors, name: wrong(tensors[name]).contiguous()}, meta)
+
+
+@pytest.mark.parametrize("kind", ["levels", "resolution", "nearest"])
+def test_sixty_damaged_files_of_levels(kind, tmp_path):
+    """Bytes changed, cut off or doubled: a ModelFileError, or the same model."""
+    est = packed(kind)[0]
+    rng, whole = np.random.default_rng(1), est.save(tmp_path / "good").read_bytes()
+    for _ in range(60):
+        (tmp_path / "bad.safetensors").write_bytes(damaged(whole, rng))
+        try:
+            again = sc.GraphClustering.load(tmp_path / "bad")
+        except ModelFileError:
+            continue
+        np.testing.assert_array_equal(again.labels_, est.labels_)
+
+
+@pytest.mark.parametrize("kind", LEVELS)
+def test_every_level_comes_back(kind, tmp_path):
+    est, data, _, _ = packed(kind)
+    again = sc.GraphClustering.load(est.save(tmp_path / "m"))
+    assert again.tree_ == est.tree_ and again.scales_ == est.scales_ and again.level_ == est.level_
+    assert (again.scales_ is None) == (kind == "learned levels")
+    count = len(est.levels_.labels)
+    assert count > 1
+    for level in range(count):
+        labels = est.labels_at(level)
+        np.testing.assert_array_equal(again.labels_at(level), labels)
+        np.testing.assert_array_equal(again.labels_at(level - count), labels)
+        if kind != "learned levels" or level <= est.level_:
+            for model in (est, again):
+                np.testing.assert_array_equal(model.predict(data, level=level), labels)
+                soft = model.predict_proba(data, level=level)
+                np.testing.assert_allclose(soft.sum(1), 1, atol=1e-5)
+                assert soft.shape[1] == labels.max() + 1
+        else:
+            with pytest.raises(ParameterError, match=f"level {level} is finer than the one that was learned"):
+                again.predict(data, level=level)
+    for wrong in (count, -count - 1, 1.0, True, "fine"):
+        with pytest.raises(
+            ParameterError, match=rf"level must be a whole number from 0 .coarse. to {count - 1}"
+        ):
+            again.labels_at(wrong)
+
+
+def test_new_rows_get_the_clusters_of_their_nearest_rows(tmp_path):
+    est, _, _, _ = packed("nearest")
+    again = sc.GraphClustering.load(est.save(tmp_path / "m"))
+    moved = POINTS[::3] + 1e-3
+    for model in (est, again):
+        np.testing.assert_array_equal(
+            model.predict(sc.Graph.from_features(moved, n_neighbors=5)), est.labels_[::3]
+        )
+        with pytest.raises(GraphError, match="the graph has 2 features but the model was fitted with 3"):
+            model.predict(sc.Graph.from_features(moved[:, :2], n_neighbors=5))
+        with pytest.raises(GraphError, match="graph has no features but the model was fitted with some"):
+            model.predict(NAMED)
 
 
 def test_names_of_nodes_that_cannot_be_right(load):

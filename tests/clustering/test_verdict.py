@@ -56,7 +56,7 @@ PLANTED = attributed_communities(150, 3, 14, 60, edge_signal=0.9, feature_signal
 def test_a_random_graph_has_no_clusters(kind, k):
     graph = random_graph(300, x=noise(kind, 300))
     said = RANDOM if kind == "nothing" else LESS
-    with pytest.warns(UserWarning) as caught:
+    with pytest.warns(UserWarning, match="no clusters") as caught:
         est = sc.GraphClustering(k, **QUICK).fit(graph)
     assert [str(each.message) for each in caught] == [said]
     assert est.verdict_ == "none" and est.structure_ < 1 and said in est.notes_
@@ -112,7 +112,7 @@ def test_auto_answers_one_where_random_graphs_have_as_many_communities():
         "nodes are in one cluster. If you know that there are clusters, ask for their number or give features."
     )
     for n_clusters in ("auto", None):
-        with pytest.warns(UserWarning) as caught:
+        with pytest.warns(UserWarning, match="No communities") as caught:
             est = sc.GraphClustering(n_clusters).fit(graph)
         assert [str(each.message) for each in caught] == [said]
         assert (est.n_clusters_, est.structure_, est.verdict_) == (1, 0.0, "none")
@@ -192,7 +192,7 @@ def test_the_clusters_that_are_used_are_counted():
         est = sc.GraphClustering(5, n_init=3, max_iter=10).fit(two, x)
     assert est.agreement_ == 0 and len(set(est.labels_)) == 2
     pair = sc.Graph.from_edges([[0], [1]], num_nodes=3)
-    with pytest.warns(UserWarning) as caught:
+    with pytest.warns(UserWarning, match="of 3 clusters") as caught:
         assert set(sc.GraphClustering(3).fit(pair).labels_) == {-1, 0, 1}
     assert [str(each.message) for each in caught] == [
         "only 2 of 3 clusters have nodes: ask for fewer clusters.",
