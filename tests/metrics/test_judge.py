@@ -396,7 +396,11 @@ def test_many_clusters_are_judged_by_the_pairs_that_occur(monkeypatch):
     weights = sp.random_array((200, 200), density=0.05, rng=rng, format="csr")
     x = (rng.random((200, 12)) < 0.3).astype(float)
     labels = torch.from_numpy(rng.integers(0, 40, (200, 3)))
-    for judge in (Judge(weights + weights.T, x), Judge(weights + weights.T), Judge(sp.csr_array((200, 200)), x)):
+    for judge in (
+        Judge(weights + weights.T, x),
+        Judge(weights + weights.T),
+        Judge(sp.csr_array((200, 200)), x),
+    ):
         dense, one = judge(labels, 40), judge(labels[:, 0], 40)
         with monkeypatch.context() as patch:
             patch.setattr("softcut.metrics.judge._WIDE", 10)
