@@ -48,6 +48,7 @@ PICTURES: dict[str, tuple[str, Callable[..., Path]]] = {
 }
 # First lines of tables that hold no results: what there is, what it is called, what a test is for.
 NO_RESULTS = (
+    "| | deviations | surplus |",
     "| attribute | what |",
     "| command | what |",
     "| experiment | command | results |",
@@ -68,6 +69,7 @@ NO_RESULTS = (
     "| script | what |",
     "| step | on parts |",
     "| table | size | what it counts |",
+    "| use | graphs | may |",
     "| what you have | what you pass |",
     "| you have | call |",
 )
