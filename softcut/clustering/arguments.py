@@ -79,7 +79,9 @@ def scale_from(scale: Any, n_clusters: Any) -> str | float | None:
         return None
     if n_clusters not in (None, "auto"):
         raise ParameterError(
-            "scale has no effect beside n_clusters, which says how many clusters there are; leave one of them out.",
+            "scale has no effect beside ",
+            Argument("n_clusters"),
+            ", which says how many clusters there are; leave one of them out.",
             argument="scale",
         )
     if scale in ("coarse", "fine"):
@@ -111,7 +113,7 @@ def sizes_from(
 def one_of(name: str, value: Any, *words: str | None) -> Any:
     """The value, one of some words."""
     if value not in words:
-        raise refusal(name, " or ".join(map(repr, words)), value)
+        raise refusal(name, " or ".join(repr(word) for word in words if word is not None), value)
     return value
 
 

@@ -53,7 +53,10 @@ def fit_edges(graph: Graph, task: FitTask) -> Fitted:
     compared = None
     if network.edges and not search.interrupted:
         try:
-            compared = search.compared(task.recipe.clear_deviations)
+            asked = (
+                search if task.largest is None else replace(search, largest=None)
+            )  # sizes are not the question
+            compared = asked.compared(task.recipe.clear_deviations)
         except KeyboardInterrupt:
             search.interrupted = True
     if search.interrupted:
@@ -71,7 +74,8 @@ def fit_edges(graph: Graph, task: FitTask) -> Fitted:
             f"({compared.random_graphs} were made)."
         )
         task.tell(Detail("compared_with_random", said, deviations=deviations, surplus=surplus))
-    if verdict == "none" and task.open and task.scale is None and not search.interrupted:
+    bounded = task.largest is not None and task.largest < network.nodes
+    if verdict == "none" and task.open and task.scale is None and not bounded:
         one = np.zeros(network.nodes, dtype=np.int64)
         found = replace(found, labels=one, k=1, levels=one[None], level=0, marks=(0.0,))
     labels = found.labels

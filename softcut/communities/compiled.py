@@ -5,7 +5,8 @@ Modules with compiled functions are imported when they are used, so that `import
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -29,3 +30,14 @@ def is_cached(kernel: Any) -> bool:
         return bool(kernel.signatures)
     name = kernel.py_func.__qualname__
     return any(Path(folder).glob(f"*.{name}-*.nbi"))
+
+
+@contextmanager
+def interruptible() -> Iterator[None]:
+    """For calls of compiled functions: Ctrl-C in one is what it is elsewhere, after the function has ended."""
+    try:
+        yield
+    except SystemError as error:
+        if isinstance(error.__cause__, KeyboardInterrupt):
+            raise KeyboardInterrupt from None
+        raise

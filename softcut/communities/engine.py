@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from softcut.communities.compiled import compiled
+from softcut.communities.compiled import compiled, interruptible
 from softcut.communities.moves import aggregate, connected_parts, modularity, numbered, optimise
 from softcut.communities.network import Network
 
@@ -47,7 +47,8 @@ def communities(
     rank = network.rank(seed)
     begin = rank.copy() if start is None else _begin(network, rank, np.asarray(start), largest)
     most = network.nodes if largest is None else largest
-    labels, _ = optimise(*network.level, rank, begin, resolution, most, _ROUNDS)
+    with interruptible():
+        labels, _ = optimise(*network.level, rank, begin, resolution, most, _ROUNDS)
     if smallest > 1:
         labels = joined(network, labels, smallest, most)
     return numbered_by_size(labels)
@@ -60,7 +61,7 @@ def _begin(network: Network, rank: np.ndarray, start: np.ndarray, largest: int |
     parts, _ = connected_parts(network.indptr, network.indices, labels.astype(np.int64), rank)
     if largest is not None:
         full = np.bincount(parts)[parts] > largest
-        parts = np.where(full, parts.max() + 1 + np.arange(len(parts)), parts)
+        parts = np.where(full, parts.max() + 1 + rank, parts)
     return np.unique(parts, return_inverse=True)[1].reshape(-1).astype(np.int32)
 
 
@@ -128,7 +129,9 @@ def coarser(
     place = np.arange(count, dtype=np.int32)
     most = network.nodes if largest is None else largest
     level = (indptr, indices, weight, own, degree, size, place, place.copy())
-    return numbered_by_size(optimise(*level, resolution, most, _ROUNDS)[0][fine])
+    with interruptible():
+        groups = optimise(*level, resolution, most, _ROUNDS)[0]
+    return numbered_by_size(groups[fine])
 
 
 def finer(network: Network, labels: np.ndarray, resolution: float, seed: int = 0) -> np.ndarray:

@@ -57,11 +57,11 @@ class Search:
         False  # whether edges join nearest rows: then the coarsest scale that is nearly the best is taken
     )
     interrupted: bool = False
-    _runs: dict[tuple[float, int], tuple[np.ndarray, float]] = field(default_factory=dict)
+    _runs: dict[tuple[float, int], tuple[np.ndarray, float]] = field(init=False, default_factory=dict)
     # Labels of a resolution in place of those of its runs.
-    _best: dict[float, np.ndarray] = field(default_factory=dict)
-    _random: dict[tuple[float, int], float] = field(default_factory=dict)
-    _graphs: dict[int, Network] = field(default_factory=dict)
+    _best: dict[float, np.ndarray] = field(init=False, default_factory=dict)
+    _random: dict[tuple[float, int], float] = field(init=False, default_factory=dict)
+    _graphs: dict[int, Network] = field(init=False, default_factory=dict)
 
     def run(self, resolution: float, seed: int) -> tuple[np.ndarray, float]:
         """Labels and their modularity."""
