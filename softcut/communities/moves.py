@@ -43,58 +43,61 @@ def move(
         if nodes[c] == 0:
             empty[empties] = c
             empties += 1
-    queue, waiting = np.empty(n, np.int32), np.ones(n, np.bool_)
+    # Nodes are visited by rank; those whose neighbours moved are visited again once all others were, by rank, too: the
+    # order in which neighbours are listed must not matter.
+    order, waiting = np.empty(n, np.int32), np.ones(n, np.bool_)
     for i in range(n):
-        queue[rank[i]] = i
-    first, count, moved = 0, n, 0
+        order[rank[i]] = i
+    current, following = np.arange(n).astype(np.int32), np.empty(n, np.int32)
+    count, ahead, moved = n, 0, 0
     near, touched = np.zeros(n), np.empty(n, np.int32)
     while count > 0:
-        i = queue[first]
-        first = first + 1 if first + 1 < n else 0
-        count -= 1
-        waiting[i] = False
-        mine, d = labels[i], degree[i]
-        begin, end = indptr[i], indptr[i + 1]
-        seen = 0
-        for e in range(begin, end):
-            c = labels[indices[e]]
-            if near[c] == 0.0:
-                touched[seen] = c
-                seen += 1
-            near[c] += weight[e]
-        best, stay = mine, near[mine] - scale * d * (total[mine] - d)
-        gain = stay
-        for t in range(seen):
-            c = touched[t]
-            if c != mine:
-                score = near[c] - scale * d * total[c]
-                if (score > gain or (score == gain and score > stay and c < best)) and nodes[c] + size[
-                    i
-                ] <= most:
-                    best, gain = c, score
-            near[c] = 0.0
-        if gain < 0.0 and nodes[mine] > size[i]:  # alone is better
-            best, gain = empty[empties - 1], 0.0
-        if best == mine or gain <= stay + 1e-12 * d:
-            continue
-        if nodes[best] == 0:
-            empties -= 1
-        total[mine] -= d
-        nodes[mine] -= size[i]
-        if nodes[mine] == 0:
-            empty[empties] = mine
-            empties += 1
-        total[best] += d
-        nodes[best] += size[i]
-        labels[i] = best
-        moved += 1
-        for e in range(begin, end):
-            j = indices[e]
-            if not waiting[j] and labels[j] != best:
-                waiting[j] = True
-                at = first + count
-                queue[at if at < n else at - n] = j
-                count += 1
+        for at in range(count):
+            i = order[current[at]]
+            waiting[i] = False
+            mine, d = labels[i], degree[i]
+            begin, end = indptr[i], indptr[i + 1]
+            seen = 0
+            for e in range(begin, end):
+                c = labels[indices[e]]
+                if near[c] == 0.0:
+                    touched[seen] = c
+                    seen += 1
+                near[c] += weight[e]
+            best, stay = mine, near[mine] - scale * d * (total[mine] - d)
+            gain = stay
+            for t in range(seen):
+                c = touched[t]
+                if c != mine:
+                    score = near[c] - scale * d * total[c]
+                    better = score > gain or (score == gain and score > stay and c < best)
+                    if better and nodes[c] + size[i] <= most:
+                        best, gain = c, score
+                near[c] = 0.0
+            if gain < 0.0 and nodes[mine] > size[i]:  # alone is better
+                best, gain = empty[empties - 1], 0.0
+            if best == mine or gain <= stay + 1e-12 * d:
+                continue
+            if nodes[best] == 0:
+                empties -= 1
+            total[mine] -= d
+            nodes[mine] -= size[i]
+            if nodes[mine] == 0:
+                empty[empties] = mine
+                empties += 1
+            total[best] += d
+            nodes[best] += size[i]
+            labels[i] = best
+            moved += 1
+            for e in range(begin, end):
+                j = indices[e]
+                if not waiting[j] and labels[j] != best:
+                    waiting[j] = True
+                    following[ahead] = rank[j]
+                    ahead += 1
+        current, following = following, current
+        count, ahead = ahead, 0
+        current[:count] = np.sort(current[:count])
     return moved
 
 
