@@ -223,13 +223,14 @@ def serve(method: str, path: str) -> None:
         labels = run(int(line))
         seconds, wall = time.process_time() - began, time.perf_counter() - wall
         peak = status("VmHWM")
+        count = len(np.unique(labels[labels >= 0]))  # -1: a node without edges
         labels = np.unique(labels, return_inverse=True)[1].reshape(-1)
         answer = {
             "seconds": seconds,
             "wall": wall,
             "mib": max(0, peak - base) / 2**20,
             "modularity": modularity(matrix, labels),
-            "clusters": int(labels.max()) + 1,
+            "clusters": count,
         }
         print(json.dumps(answer), flush=True)
 
