@@ -125,12 +125,13 @@ def refuse_with_networks(task: Any) -> None:
         "max_size": task.largest is not None,
         "pattern": task.pattern != "communities",
         "start": task.start is not None and task.recipe.paper,
+        "use": task.use == "edges",
     }
     for name, given in asked.items():
         if given:
             raise ParameterError(
                 f"{name} has no effect where networks are trained, which read features or several graphs; leave it out"
-                + (", or cluster by the edges alone with use='edges'." if not task.recipe.paper else "."),
+                + ("." if task.recipe.paper or name == "use" else ", or cluster by the edges alone with use='edges'."),
                 argument=name,
             )
 

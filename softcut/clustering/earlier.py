@@ -67,7 +67,8 @@ def earlier_clusters(start: Any, graph: Graph) -> Earlier:
         found += [-1] * (graph.num_nodes - len(found))  # nodes that are new come last
     try:
         numbers = np.asarray(found, dtype=np.float64)
-        labels = numbers.astype(np.int64)
+        with np.errstate(invalid="ignore"):
+            labels = numbers.astype(np.int64)
         whole = bool((labels == numbers).all())
     except (TypeError, ValueError):
         whole = False
@@ -88,6 +89,8 @@ def _from_file(path: Path) -> dict[str, Any]:
                     f"start: {path} has no columns node and cluster, as labels.csv has.", argument="start"
                 )
             return {row["node"]: int(row["cluster"]) if row["cluster"] else -1 for row in rows}
+    except ParameterError:
+        raise
     except (OSError, UnicodeDecodeError, ValueError, csv.Error) as error:
         raise ParameterError(
             f"start: {path} cannot be read as a labels.csv ({str(error)[:100]}).", argument="start"

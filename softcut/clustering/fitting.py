@@ -62,7 +62,8 @@ def _fit(whole: Graph, task: FitTask) -> Fitted:
     whole = (
         whole.in_mean_weights()
     )  # a node counts as one edge beside its neighbours: the unit must not matter
-    rule = silence_rule(whole)
+    by_edges = task.use == "edges" and whole.num_graphs == 1 and not task.recipe.paper
+    rule = "isolated" if by_edges else silence_rule(whole)
     silent = silent_nodes(whole, rule)
     graph = without(whole, silent) if silent.any() and not silent.all() else whole
     reason = _edges_alone(graph, task)

@@ -55,6 +55,7 @@ def test_a_fitted_estimator():
     [
         ({"eve": 1}, "start has the name of no node of this graph"),
         ([1, 2, 3, 4, 5], "start has 5 labels but the graph has 4 nodes; give the nodes names"),
+        ([float("nan"), 1, 2, 3], "start must hold whole numbers"),
         ([0.5, 1, 2, 3], "start must hold whole numbers, one cluster per node"),
         (["a", "b", "c", "d"], "start must hold whole numbers"),
         ({"ann": "red"}, "start must hold whole numbers"),
@@ -78,7 +79,7 @@ def test_files_that_are_no_labels_are_refused(tmp_path):
         with pytest.raises(ParameterError, match=sentence):
             earlier_clusters(path, NAMED)
     path.write_bytes(b"node,cluster\n\xff\xfe,1\n")
-    with pytest.raises(ParameterError, match="cannot be read as a labels.csv"):
+    with pytest.raises(ParameterError, match="cannot be read as a labels"):
         earlier_clusters(path, NAMED)
 
 

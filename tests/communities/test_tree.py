@@ -70,6 +70,7 @@ def test_isolated_nodes_are_in_no_community_of_any_level():
     assert {int(est.tree_.size[est.tree_.level == level].sum()) for level in set(est.tree_.level)} == {36}
 
 
+@pytest.mark.filterwarnings("ignore:.*explain less")
 def test_one_level_where_there_is_nothing_to_divide():
     est = sc.GraphClustering(3).fit(nx.connected_caveman_graph(6, 6))
     assert est.levels_.labels.shape == (1, 36) and est.tree_.size.sum() == 36 and est.scales_ is None
