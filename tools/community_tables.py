@@ -18,6 +18,7 @@ from tools.results import read_json
 Row = Mapping[str, Any]
 _COMMAND = "run python benchmarks/{}.py"
 _VERDICTS = ("none", "weak", "clear")
+_WAYS = ("start", "without", "leiden")
 BEHIND = 0.05  # AMI from which a graph counts as behind Leiden
 # Columns of AMI: the part of a row, and what of it.
 _AMI = {
@@ -203,12 +204,17 @@ def changing(out: Path) -> str:
     record = read_json(out, "changing_graphs", _COMMAND.format("changing_graphs"))
     lines = []
     for row in record["changing"]:
-        shares = [short(row[way], 4) for way in ("start", "without", "leiden")]
+        shares = [short(row[way], 4) for way in _WAYS]
         ratio = row["start"] / row["leiden"] if row["leiden"] else float(row["start"] > 0)
         below = short(row["behind_fresh"], 4)
         lines.append(
             [title(row["graph"]), f"{row['edges']:,}", row["added"], *shares, short(ratio, 2), below]
         )
+    means = {way: float(np.mean([row[way] for row in record["changing"]])) for way in _WAYS}
+    most = max(row["behind_fresh"] for row in record["changing"])
+    ratio = means["start"] / means["leiden"] if means["leiden"] else 0.0
+    shares = [short(mean, 4) for mean in means.values()]
+    lines.append(["mean; of the last column the most", "", "", *shares, short(ratio, 2), short(most, 4)])
     titles = [
         "graph",
         "edges",
