@@ -219,8 +219,15 @@ def unpack(cls: type, tensors: dict[str, Tensor], meta: Mapping[str, Any]) -> An
     _check(est.verdict_ in _VERDICTS, "verdict_")
     by_structure = kind == "learned" or recipe.paper  # otherwise the distance from random graphs decided
     for name in _OF_EDGES:
-        _check((getattr(est, name) is None) == by_structure, name)
-    _check(not by_structure or est.verdict_ == recipe.verdict(est.structure_), "verdict_")
+        value = getattr(est, name)
+        _check((value is None) if by_structure else value is not None and math.isfinite(value), name)
+    said = {recipe.verdict(est.structure_)}
+    if not by_structure:
+        said = {
+            recipe.verdict_of_edges(est.deviations_, est.surplus_, rows) for rows in (True, kind == "nearest")
+        }
+        said |= {"unknown"} if est.interrupted_ else set()
+    _check(est.verdict_ in said, "verdict_")
     n = len(tensors["labels"])
     est.replicas_ = replicas
     est.candidates_ = {
