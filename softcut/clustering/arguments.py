@@ -131,7 +131,11 @@ def refuse_with_networks(task: Any) -> None:
         if given:
             raise ParameterError(
                 f"{name} has no effect where networks are trained, which read features or several graphs; leave it out"
-                + ("." if task.recipe.paper or name == "use" else ", or cluster by the edges alone with use='edges'."),
+                + (
+                    "."
+                    if task.recipe.paper or name == "use"
+                    else ", or cluster by the edges alone with use='edges'."
+                ),
                 argument=name,
             )
 

@@ -48,7 +48,6 @@ _FITTED = {
     **{"agreement_": float, "converged_": bool, "interrupted_": bool, "fit_seconds_": float, "level_": int},
 }
 _OF_EDGES = ("deviations_", "surplus_")  # numbers, or None
-_VERDICTS = ("none", "weak", "clear", "unknown")
 _KINDS = ("learned", "placed", "nearest")
 _NOTES = {"Note": Note, "Detail": Detail}  # kept with code and text, without values
 _ARRAYS = ("matrix", "kinds", "weight", "offset")  # of the projection of features
@@ -216,18 +215,17 @@ def unpack(cls: type, tensors: dict[str, Tensor], meta: Mapping[str, Any]) -> An
     for name in _OF_EDGES:
         setattr(est, name, None if fitted[name] is None else float(fitted[name]))
     _check(kind in _KINDS, "kind")
-    _check(est.verdict_ in _VERDICTS, "verdict_")
     by_structure = kind == "learned" or recipe.paper  # otherwise the distance from random graphs decided
     for name in _OF_EDGES:
         value = getattr(est, name)
         _check((value is None) if by_structure else value is not None and math.isfinite(value), name)
-    said = {recipe.verdict(est.structure_)}
+    verdicts = {recipe.verdict(est.structure_)}
     if not by_structure:
-        said = {
+        verdicts = {
             recipe.verdict_of_edges(est.deviations_, est.surplus_, rows) for rows in (True, kind == "nearest")
         }
-        said |= {"unknown"} if est.interrupted_ else set()
-    _check(est.verdict_ in said, "verdict_")
+        verdicts |= {"unknown"} if est.interrupted_ else set()
+    _check(est.verdict_ in verdicts, "verdict_")
     n = len(tensors["labels"])
     est.replicas_ = replicas
     est.candidates_ = {
