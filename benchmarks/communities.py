@@ -418,6 +418,7 @@ def main() -> None:
     if not given.no_first:
         record["first"] = [{**first_calls(), **origin()}]
         print(record["first"][0], flush=True)
+        atomic_json(given.out, record)
     methods = dict.fromkeys(given.methods, ROOT)
     if given.before is None:
         methods.pop("K = 20 before", None)
