@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from scipy.special import xlogy
 
 from softcut.communities.compiled import compiled
 from softcut.communities.order import mixed
@@ -37,18 +38,11 @@ def pair_table(indptr: Any, indices: Any, weight: Any, own: Any, labels: Any, k:
     return table
 
 
-@compiled
-def information(table: Any) -> float:
+def information(table: np.ndarray) -> float:
     """Mutual information of the rows and columns of a symmetric table, in nats."""
-    whole, joint, apart = 0.0, 0.0, 0.0
-    for a in range(len(table)):
-        end = 0.0
-        for b in range(len(table)):
-            end += table[a, b]
-            joint += term(table[a, b])
-        whole += end
-        apart += term(end)
-    return (joint - 2.0 * apart) / whole + np.log(whole) if whole > 0.0 else 0.0
+    joint = table / max(float(table.sum()), 1e-300)
+    ends = joint.sum(axis=0)
+    return float(xlogy(joint, joint).sum() - 2 * xlogy(ends, ends).sum())
 
 
 @compiled
@@ -196,16 +190,3 @@ def move_by_evidence(
                 near[c] = 0.0
         if moved <= n // 1000:
             break
-
-
-@compiled
-def inside_and_ends(indptr: Any, indices: Any, weight: Any, own: Any, degree: Any, labels: Any, k: int) -> Any:
-    """The weight inside each cluster, in both directions, and its degree."""
-    inside, ends = np.zeros(k), np.zeros(k)
-    for i in range(len(labels)):
-        ends[labels[i]] += degree[i]
-        inside[labels[i]] += own[i]
-        for e in range(indptr[i], indptr[i + 1]):
-            if labels[indices[e]] == labels[i]:
-                inside[labels[i]] += weight[e]
-    return inside, ends

@@ -90,7 +90,7 @@ class FixedNumber:
         self._outcomes: dict[int, Outcome] = {}
 
     def settled(self, k: int) -> np.ndarray:
-        """Labels [N, C] of two or three clusterings, the one with most evidence first; of one with `quick`."""
+        """Labels [N, C] of two clusterings, the one with most evidence first; of one with `quick`."""
         labels = self._found(k, final=True)
         self._outcomes[k] = self._looked_at(labels[0], k)
         return self._returned(labels)
@@ -156,8 +156,11 @@ class FixedNumber:
         sizes = np.bincount(labels[~left], minlength=k)
         rest = left & self._linked
         if rest.any():
-            inside, ends = moves.inside_and_ends(*base.level[:5], np.where(left, k, labels), k + 1)
-            inside, ends = inside[:k], np.maximum(ends[:k], 1.0)
+            placed = np.where(left, k, labels)
+            own = placed[np.repeat(_places(base.nodes), np.diff(base.indptr))]
+            same = own == placed[base.indices]
+            inside = np.bincount(own[same], base.weight[same], k + 1)[:k] + np.bincount(placed, base.own, k + 1)[:k]
+            ends = np.maximum(np.bincount(placed, base.degree, k + 1)[:k], 1.0)
             parts, part, count = np.unique(self._component[rest], return_inverse=True, return_counts=True)
             weight = np.bincount(part, base.degree[rest])
             chosen = np.empty(len(parts), dtype=np.int32)
@@ -201,21 +204,14 @@ class _Search:
     ) -> None:
         self._base, self._seed, self._connected = base, seed, connected
         self._smallest, self._largest, self._limited, self._quick = smallest, largest, limited, quick
-        self._starts: list[tuple[np.ndarray, np.ndarray]] = []  # groups of nodes, and their merges
+        self._wanted = max(_FEW, 2 * min(k, TABLE), min(_GROUPS * k, _MANY))
+        self._few = max(_FEW // 2, self._wanted // 2)
+        self._joined = [self._merges(grouped(base, self._wanted)[-1])]
         self._where: np.ndarray | None = None
-        k = min(k, TABLE)
-        self._wanted = max(_FEW, 2 * k, min(_GROUPS * k, _MANY))
-        groups = [grouped(base, self._wanted)[-1]]
         if not quick:
+            self._joined.append(self._merges(grouped(base, self._few, seed + 1)[-1]))
             matrix = sp.csr_array((base.weight, base.indices, base.indptr), shape=(base.nodes, base.nodes))
             self._where = positions(matrix + sp.diags_array(base.own) if base.own.any() else matrix, seed)
-            if self._where is None:  # in a complete graph, say
-                groups.append(grouped(base, self._wanted, seed + 1)[-1])
-            else:
-                few = min(self._wanted, _GROUPS * k, base.nodes)
-                groups.append(nearest(self._where, few, seed, min(_SAMPLE, 32 * few), 10))
-        for each in groups:
-            self._starts.append(self._merges(each))
 
     def settled(self, k: int) -> list[np.ndarray]:
         """Clusterings after their moves, by evidence; the best had other chances to move."""
@@ -249,11 +245,11 @@ class _Search:
         if k > TABLE:
             seeds = range(1 if self._quick else 2)
             return [counted_communities(self._base, k, self._seed + each, self._largest) for each in seeds]
-        starts = self._starts
+        starts = self._joined
         if self._where is not None:
-            direct = self._merges(nearest(self._where, k, self._seed, _SAMPLE, 30))
-            if direct[0].max() + 1 >= k:
-                starts = [*starts, direct]
+            group = nearest(self._where, k, _SAMPLE, 30)
+            if len(np.unique(group)) == k:
+                starts = [*starts, self._merges(group)]
         return [merges.cut(steps, k)[group] for group, steps in starts]
 
     def _moved(self, labels: np.ndarray, k: int) -> np.ndarray:
@@ -269,7 +265,7 @@ class _Search:
         mended = whole(base, free)
         if mended.max() + 1 != k:
             mended = labels
-        elif np.array_equal(np.bincount(mended), np.bincount(free)):
+        elif np.array_equal(mended, free):
             return free
         return self._levels(mended, k, True)
 
@@ -321,7 +317,7 @@ class _Search:
         fits = np.bincount(labels, minlength=k).min() >= _LEAST * base.nodes / k
         if self._connected:
             fits &= np.trace(table) / table.sum() > np.square(share).sum()
-        return bool(fits), float(moves.information(table))
+        return bool(fits), moves.information(table)
 
 
 def _places(n: int) -> np.ndarray:

@@ -73,21 +73,16 @@ def _noise(n: int, columns: int, seed: int) -> np.ndarray:
     return normal.reshape(n, columns).astype(np.float32)
 
 
-def nearest(rows: np.ndarray, k: int, seed: int, sample: int, rounds: int) -> np.ndarray:
-    """Labels [N] of a k-means of the first `sample` rows, begun by k-means++; rows are in random order already."""
+def nearest(rows: np.ndarray, k: int, sample: int, rounds: int) -> np.ndarray:
+    """Labels [N] of a short k-means of the first `sample` rows, begun by the first of all: their order is random."""
     some = rows[:sample]
-    centres = _plus_plus(some, k, np.random.default_rng(seed))
-    labels = np.full(len(some), -1)
+    centres = some[:k]
     for _ in range(rounds):
-        new = _assigned(some, centres)
-        if np.array_equal(new, labels):
-            break
-        labels = new
-        members = sp.csr_array((np.ones(len(some), np.float32), labels, np.arange(len(some) + 1)))
-        members.resize(len(some), k)
-        sums, counts = members.T @ some, np.bincount(labels, minlength=k)[:, None]
-        centres = np.where(counts > 0, sums / np.maximum(counts, 1), centres).astype(np.float32)
-    return _assigned(rows, centres) if len(rows) > len(some) else _assigned(some, centres)
+        labels = _assigned(some, centres)
+        members = sp.csr_array((np.ones(len(some), np.float32), labels, np.arange(len(some) + 1)), (len(some), k))
+        counts = np.bincount(labels, minlength=k)[:, None]
+        centres = np.where(counts > 0, members.T @ some / np.maximum(counts, 1), centres).astype(np.float32)
+    return _assigned(rows, centres)
 
 
 def _assigned(rows: np.ndarray, centres: np.ndarray) -> np.ndarray:
@@ -98,18 +93,3 @@ def _assigned(rows: np.ndarray, centres: np.ndarray) -> np.ndarray:
         part = slice(first, first + step)
         labels[part] = (rows[part] @ centres.T - length).argmax(axis=1)
     return labels
-
-
-def _plus_plus(rows: np.ndarray, k: int, random: np.random.Generator) -> np.ndarray:
-    """k-means++: each next centre is a row drawn with the probability of its squared distance to the nearest one."""
-    draws = random.random(k)
-    length = np.einsum("if,if->i", rows, rows)
-    centres = np.empty((k, rows.shape[1]), np.float32)
-    closest = np.ones(len(rows))
-    for at in range(k):
-        so_far = np.cumsum(closest)
-        place = int(np.searchsorted(so_far, draws[at] * so_far[-1]))
-        centre = centres[at] = rows[min(place, len(rows) - 1)]
-        away = np.maximum(length + centre @ centre - 2 * (rows @ centre), 0).astype(np.float64)
-        closest = away if at == 0 else np.minimum(closest, away)
-    return centres
