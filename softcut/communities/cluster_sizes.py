@@ -12,12 +12,13 @@ _SWEEPS = 50
 
 
 @compiled
-def fit_sizes(indptr: Any, indices: Any, weight: Any, labels: Any, k: int, smallest: int, largest: int) -> None:
+def fit_sizes(level: Any, labels: Any, k: int, smallest: int, largest: int) -> None:
     """Nodes leave clusters of more than `largest` nodes and enter those below `smallest`; `labels` change in place.
 
     At first only those with no fewer edges there, then with half as many, and so on; a full cluster passes nodes on
     to smaller ones. At last nodes go to any cluster with room.
     """
+    indptr, indices, weight, _, _, _ = level
     n = len(labels)
     sizes = np.zeros(k, np.int64)
     for i in range(n):

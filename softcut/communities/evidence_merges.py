@@ -40,7 +40,9 @@ def merge_steps(table: Any, size: Any, adjacent: bool, largest: int) -> Any:
     for a in range(n):
         gain[a, a] = -np.inf
         for b in range(a):
-            gain[a, b] += _pair(t, f, ends, f_ends, a, b) - _unwanted(t, nodes, a, b, adjacent, largest, whole)
+            gain[a, b] += _pair(t, f, ends, f_ends, a, b) - _unwanted(
+                t, nodes, a, b, adjacent, largest, whole
+            )
             gain[b, a] = gain[a, b]
     best, top = np.zeros(n, np.int64), np.full(n, -np.inf)
     for a in range(n):

@@ -27,8 +27,9 @@ def term(x: float) -> float:
 
 
 @compiled
-def pair_table(indptr: Any, indices: Any, weight: Any, own: Any, labels: Any, k: int) -> Any:
+def pair_table(level: Any, labels: Any, k: int) -> Any:
     """Weights between clusters, S'AS [K, K]."""
+    indptr, indices, weight, own, _, _ = level
     table = np.zeros((k, k))
     for i in range(len(labels)):
         a = labels[i]
@@ -100,27 +101,16 @@ def exact_rise(
 
 @compiled
 def move_by_evidence(
-    indptr: Any,
-    indices: Any,
-    weight: Any,
-    own: Any,
-    degree: Any,
-    size: Any,
-    labels: Any,
-    k: int,
-    every: bool,
-    connected: bool,
-    smallest: int,
-    largest: int,
-    sweeps: int,
+    level: Any, labels: Any, k: int, every: bool, connected: bool, smallest: int, largest: int, sweeps: int
 ) -> None:
     """Nodes move one after another while I rises, by its exact change; `labels` change in place.
 
     `every`: to any cluster, not only to those of neighbours. No cluster grows beyond `largest` nodes or shrinks below
     `smallest`, none vanishes, and with `connected` none that is in one piece falls apart.
     """
+    indptr, indices, weight, own, degree, size = level
     n = len(labels)
-    table = pair_table(indptr, indices, weight, own, labels, k)
+    table = pair_table(level, labels, k)
     ends, nodes, members = np.zeros(k), np.zeros(k, np.int64), np.zeros(k, np.int64)
     for i in range(n):
         ends[labels[i]] += degree[i]

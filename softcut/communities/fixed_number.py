@@ -21,7 +21,7 @@ import scipy.sparse as sp
 from softcut.communities import evidence_merges as merges
 from softcut.communities import evidence_moves as moves
 from softcut.communities.cluster_sizes import fit_sizes
-from softcut.communities.groups import counted_communities, grouped, whole
+from softcut.communities.groups import at_most, counted_communities, grouped, whole
 from softcut.communities.engine import apart
 from softcut.communities.moves import aggregate, connected_parts
 from softcut.communities.network import Network
@@ -31,11 +31,15 @@ from softcut.errors import ParameterError
 __all__ = ["FixedNumber", "Outcome"]
 
 _PATTERNS = ("communities", "any")
-_GROUPS, _FEW, _MANY = 8, 128, 512  # groups for each cluster; at least; aimed at in the end, for they take its square
+_GROUPS, _FEW, _MANY = (
+    8,
+    128,
+    512,
+)  # groups for each cluster; at least; aimed at in the end, for they take its square
 _LEAST = 0.25  # smallest component, and cluster, that counts as one, as a share of the mean size
 _SAMPLE = 20_000  # nodes that k-means sees
 _SWEEPS = 5  # of moves: they mostly end before
-_CHANCES, _WORTH = 3, 1e-3  # other chances to move; share of the evidence that one must add, or it was the last
+_CHANCES = 3  # other chances to move
 TABLE = 1024  # clusters up to which a table of all pairs is kept
 
 
@@ -90,7 +94,7 @@ class FixedNumber:
         self._outcomes: dict[int, Outcome] = {}
 
     def settled(self, k: int) -> np.ndarray:
-        """Labels [N, C] of two clusterings, the one with most evidence first; of one with `quick`."""
+        """Labels [N, C] of two or three clusterings, the one with most evidence first; of one with `quick`."""
         labels = self._found(k, final=True)
         self._outcomes[k] = self._looked_at(labels[0], k)
         return self._returned(labels)
@@ -120,13 +124,14 @@ class FixedNumber:
                 labels[np.argsort(~self._linked, kind="stable")] = np.arange(base.nodes) % k
             return [labels] * (1 if self._quick else 2)
         nodes = self._counted(k)
-        if len(nodes) not in self._searched:
+        search = self._searched.get(len(nodes))
+        if search is None or search.most < k <= TABLE:
             part = base if len(nodes) == base.nodes else _taken(base, nodes)
             ks = [each for each in self._ks if len(self._counted(each)) == len(nodes)]
-            self._searched[len(nodes)] = _Search(
-                part, max([k, *ks]), self._seed, self._connected, *self._sizes, self._limited, self._quick
+            bounds = self._sizes if self._limited else None
+            search = self._searched[len(nodes)] = _Search(
+                part, [k, *ks], self._seed, self._connected, bounds, self._quick
             )
-        search = self._searched[len(nodes)]
         out = []
         for labels in search.settled(k) if final else search.begun(k):
             every = np.full(base.nodes, -1, dtype=np.int32)
@@ -134,7 +139,7 @@ class FixedNumber:
             if len(nodes) < base.nodes:
                 self._place_rest(every, k)
             if final and self._limited:
-                fit_sizes(*base.level[:3], every, k, *self._sizes)
+                fit_sizes(base.level, every, k, *self._sizes)
             out.append(every)
         return out
 
@@ -159,7 +164,10 @@ class FixedNumber:
             placed = np.where(left, k, labels)
             own = placed[np.repeat(_places(base.nodes), np.diff(base.indptr))]
             same = own == placed[base.indices]
-            inside = np.bincount(own[same], base.weight[same], k + 1)[:k] + np.bincount(placed, base.own, k + 1)[:k]
+            inside = (
+                np.bincount(own[same], base.weight[same], k + 1)[:k]
+                + np.bincount(placed, base.own, k + 1)[:k]
+            )
             ends = np.maximum(np.bincount(placed, base.degree, k + 1)[:k], 1.0)
             parts, part, count = np.unique(self._component[rest], return_inverse=True, return_counts=True)
             weight = np.bincount(part, base.degree[rest])
@@ -179,7 +187,9 @@ class FixedNumber:
         base, linked = self._base, self._linked
         sizes = np.bincount(labels, minlength=k)
         fits = self._sizes[0] <= sizes.min() and sizes.max() <= self._sizes[1]
-        piece, count = connected_parts(base.indptr, base.indices, labels.astype(np.int32), _places(base.nodes))
+        piece, count = connected_parts(
+            base.indptr, base.indices, labels.astype(np.int32), _places(base.nodes)
+        )
         _, first, nodes = np.unique(piece[linked], return_index=True, return_counts=True)
         owner, component = labels[linked][first], self._component[linked]
         # A cluster is in one piece if at most one of its pieces is not an entire component.
@@ -194,24 +204,26 @@ class _Search:
     def __init__(
         self,
         base: Network,
-        k: int,
+        ks: list[int],
         seed: int,
         connected: bool,
-        smallest: int,
-        largest: int,
-        limited: bool,
+        sizes: tuple[int, int] | None,
         quick: bool,
     ) -> None:
-        self._base, self._seed, self._connected = base, seed, connected
-        self._smallest, self._largest, self._limited, self._quick = smallest, largest, limited, quick
-        self._wanted = max(_FEW, 2 * min(k, TABLE), min(_GROUPS * k, _MANY))
-        self._few = max(_FEW // 2, self._wanted // 2)
-        self._joined = [self._merges(grouped(base, self._wanted)[-1])]
-        self._where: np.ndarray | None = None
+        self._base, self._seed, self._connected, self._quick = base, seed, connected, quick
+        self._limited, self._sizes = sizes is not None, sizes or (1, base.nodes)
+        self.most = max((k for k in ks if k <= TABLE), default=0)  # clusters that the starts are enough for
+        if not self.most:
+            return
+        self._wanted = max(_FEW, 2 * self.most, min(_GROUPS * self.most, _MANY))
+        self._starts = [self._merges(grouped(base, self._wanted)[-1])]
+        self._where = None if quick else positions(_matrix(base), seed)
         if not quick:
-            self._joined.append(self._merges(grouped(base, self._few, seed + 1)[-1]))
-            matrix = sp.csr_array((base.weight, base.indices, base.indptr), shape=(base.nodes, base.nodes))
-            self._where = positions(matrix + sp.diags_array(base.own) if base.own.any() else matrix, seed)
+            few = min(_GROUPS * self.most, self._wanted, base.nodes)
+            group = np.zeros(1) if self._where is None else nearest(self._where, few, 32 * few, 10)
+            if len(np.unique(group)) < self.most:  # in a complete graph, say
+                group = grouped(base, self._wanted, seed + 1)[-1]
+            self._starts.append(self._merges(group))
 
     def settled(self, k: int) -> list[np.ndarray]:
         """Clusterings after their moves, by evidence; the best had other chances to move."""
@@ -233,19 +245,20 @@ class _Search:
     def _merges(self, group: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Groups, in one piece each where clusters are, and their merges."""
         base = self._base
+        group = at_most(group, base.degree, max(2 * self._wanted, TABLE))
         if self._connected:
             group = whole(base, group)
         count = int(group.max()) + 1
         level = aggregate(*base.level[:4], base.size, group, count)
-        table = moves.pair_table(*level[:4], _places(count), count)
-        return group, merges.merge_steps(table, level[5], self._connected, self._largest)
+        table = moves.pair_table(level, _places(count), count)
+        return group, merges.merge_steps(table, level[5], self._connected, self._sizes[1])
 
     def _cuts(self, k: int) -> list[np.ndarray]:
         """Clusterings before nodes are moved: cuts of the merges, and nearest positions."""
         if k > TABLE:
             seeds = range(1 if self._quick else 2)
-            return [counted_communities(self._base, k, self._seed + each, self._largest) for each in seeds]
-        starts = self._joined
+            return [counted_communities(self._base, k, self._seed + each, self._sizes[1]) for each in seeds]
+        starts = self._starts
         if self._where is not None:
             group = nearest(self._where, k, _SAMPLE, 30)
             if len(np.unique(group)) == k:
@@ -256,7 +269,7 @@ class _Search:
         """Labels after free moves, then in one piece each and moved as far as they stay so."""
         base = self._base
         if self._limited:
-            fit_sizes(*base.level[:3], labels, k, self._smallest, self._largest)
+            fit_sizes(base.level, labels, k, *self._sizes)
         if k > TABLE:
             return labels
         free = self._levels(labels, k, False)
@@ -285,9 +298,10 @@ class _Search:
         self._move(base.level, labels, k, _SWEEPS, connected)
         return labels
 
-    def _move(self, level: tuple[np.ndarray, ...], labels: np.ndarray, k: int, sweeps: int, connected: bool) -> None:
-        sizes = self._smallest, self._largest
-        moves.move_by_evidence(*level, labels, k, not self._connected, connected, *sizes, sweeps)
+    def _move(
+        self, level: tuple[np.ndarray, ...], labels: np.ndarray, k: int, sweeps: int, connected: bool
+    ) -> None:
+        moves.move_by_evidence(level, labels, k, not self._connected, connected, *self._sizes, sweeps)
 
     def _again(self, labels: np.ndarray, k: int) -> np.ndarray:
         """Other chances to move, while they help: from the groups inside the clusters found, merged anew."""
@@ -298,12 +312,10 @@ class _Search:
             if len(steps) + 1 < k:
                 break
             new = self._moved(merges.cut(steps, k)[group], k)
-            before, found = rank, self._rank(new, k)
-            if found <= before:
+            found = self._rank(new, k)
+            if found <= rank:
                 break
             labels, rank = new, found
-            if found[1] - before[1] < _WORTH * found[1]:
-                break
         return labels
 
     def _rank(self, labels: np.ndarray, k: int) -> tuple[bool, float]:
@@ -312,7 +324,7 @@ class _Search:
         For one K that orders clusterings as G_e does.
         """
         base = self._base
-        table = moves.pair_table(*base.level[:4], labels, k)
+        table = moves.pair_table(base.level, labels, k)
         share = table.sum(axis=0) / table.sum()
         fits = np.bincount(labels, minlength=k).min() >= _LEAST * base.nodes / k
         if self._connected:
@@ -338,6 +350,13 @@ def _taken(network: Network, nodes: np.ndarray) -> Network:
     part.weight, part.own = matrix.data, network.own[nodes]
     part.degree, part.size = network.degree[nodes], network.size[nodes]
     return part
+
+
+def _matrix(network: Network) -> sp.csr_array:
+    """The adjacency matrix, diagonal included."""
+    shape = (network.nodes, network.nodes)
+    matrix = sp.csr_array((network.weight, network.indices, network.indptr), shape=shape)
+    return sp.csr_array(matrix + sp.diags_array(network.own)) if network.own.any() else matrix
 
 
 def _check(n: int, ks: Sequence[int], pattern: str, smallest: int, largest: int | None) -> None:

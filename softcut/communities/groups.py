@@ -11,7 +11,6 @@ from softcut.communities.order import shuffled
 
 _UNIT = 2**40
 _STUCK = 0.97  # groups for each node of a level where next to nothing can be joined
-_LIMIT = 1024  # most groups
 
 
 def _places(n: int) -> np.ndarray:
@@ -42,12 +41,16 @@ def grouped(network: Network, wanted: int, seed: int = 0) -> list[np.ndarray]:
         labels = here[labels]
         rank = _places(count)
         found.append(labels)
-    limit = 2 * max(wanted, _LIMIT // 2)
-    if len(share) > limit:  # too many for a table: the smallest share one
-        place = np.empty(len(share), dtype=np.int64)
-        place[np.argsort(-level[4], kind="stable")] = np.arange(len(share))
-        found.append(np.where(place < limit, place, limit // 2 + place % (limit // 2)).astype(np.int32)[labels])
     return found or [labels]
+
+
+def at_most(labels: np.ndarray, degree: np.ndarray, limit: int) -> np.ndarray:
+    """Labels of which there are not more than the limit: the smallest share one."""
+    order = np.argsort(-np.bincount(labels, degree), kind="stable")
+    place = np.empty(len(order), dtype=np.int64)
+    place[order] = np.arange(len(order))
+    half = limit // 2
+    return np.where(place < limit, place, half + place % half).astype(np.int32)[labels]
 
 
 def whole(network: Network, labels: np.ndarray | None = None) -> np.ndarray:
@@ -108,7 +111,9 @@ def counted_communities(network: Network, k: int, seed: int, largest: int) -> np
     return labels
 
 
-def _paired(network: Network, labels: np.ndarray, count: int, fewer: int, largest: int) -> tuple[np.ndarray, int]:
+def _paired(
+    network: Network, labels: np.ndarray, count: int, fewer: int, largest: int
+) -> tuple[np.ndarray, int]:
     """Labels after at most `fewer` unions of two, those that lose least modularity first; each is in one at most."""
     indptr, indices, weight, _, degree, size = aggregate(*network.level[:4], network.size, labels, count)
     one = np.repeat(_places(count), np.diff(indptr))

@@ -79,7 +79,9 @@ def nearest(rows: np.ndarray, k: int, sample: int, rounds: int) -> np.ndarray:
     centres = some[:k]
     for _ in range(rounds):
         labels = _assigned(some, centres)
-        members = sp.csr_array((np.ones(len(some), np.float32), labels, np.arange(len(some) + 1)), (len(some), k))
+        members = sp.csr_array(
+            (np.ones(len(some), np.float32), labels, np.arange(len(some) + 1)), (len(some), k)
+        )
         counts = np.bincount(labels, minlength=k)[:, None]
         centres = np.where(counts > 0, members.T @ some / np.maximum(counts, 1), centres).astype(np.float32)
     return _assigned(rows, centres)
