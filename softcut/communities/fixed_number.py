@@ -12,7 +12,6 @@ eigenvectors see more. So there are starts of both kinds, and the one with most 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from copy import copy
 from typing import NamedTuple
 
 import numpy as np
@@ -20,9 +19,8 @@ import scipy.sparse as sp
 
 from softcut.communities import evidence_merges as merges
 from softcut.communities import evidence_moves as moves
-from softcut.communities.cluster_sizes import fit_sizes
-from softcut.communities.groups import at_most, counted_communities, grouped, whole
 from softcut.communities.engine import apart
+from softcut.communities.groups import at_most, counted_communities, grouped, whole
 from softcut.communities.moves import aggregate, connected_parts
 from softcut.communities.network import Network
 from softcut.communities.spectral_starts import nearest, positions
@@ -89,7 +87,7 @@ class FixedNumber:
         self._order = np.argsort(network.rank(seed)).astype(np.int32)
         self._base = _taken(network, self._order)
         self._linked = self._base.degree > 0
-        self._component = whole(self._base)
+        self._component = _pieces(self._base, np.zeros(n, np.int32))
         self._searched: dict[int, _Search] = {}
         self._outcomes: dict[int, Outcome] = {}
 
@@ -139,7 +137,7 @@ class FixedNumber:
             if len(nodes) < base.nodes:
                 self._place_rest(every, k)
             if final and self._limited:
-                fit_sizes(base.level, every, k, *self._sizes)
+                moves.fit_sizes(base.level, every, k, *self._sizes)
             out.append(every)
         return out
 
@@ -187,9 +185,7 @@ class FixedNumber:
         base, linked = self._base, self._linked
         sizes = np.bincount(labels, minlength=k)
         fits = self._sizes[0] <= sizes.min() and sizes.max() <= self._sizes[1]
-        piece, count = connected_parts(
-            base.indptr, base.indices, labels.astype(np.int32), _places(base.nodes)
-        )
+        piece = _pieces(base, labels.astype(np.int32))
         _, first, nodes = np.unique(piece[linked], return_index=True, return_counts=True)
         owner, component = labels[linked][first], self._component[linked]
         # A cluster is in one piece if at most one of its pieces is not an entire component.
@@ -235,12 +231,10 @@ class _Search:
 
     def begun(self, k: int) -> list[np.ndarray]:
         """Clusterings after one sweep over the nodes."""
-        out = []
-        for labels in self._cuts(k):
-            if k <= TABLE:
-                self._move(self._base.level, labels, k, 1, self._connected)
-            out.append(labels)
-        return out
+        found = self._cuts(k)
+        for labels in found if k <= TABLE else []:
+            self._move(self._base.level, labels, k, 1, self._connected)
+        return found
 
     def _merges(self, group: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Groups, in one piece each where clusters are, and their merges."""
@@ -269,7 +263,7 @@ class _Search:
         """Labels after free moves, then in one piece each and moved as far as they stay so."""
         base = self._base
         if self._limited:
-            fit_sizes(base.level, labels, k, *self._sizes)
+            moves.fit_sizes(base.level, labels, k, *self._sizes)
         if k > TABLE:
             return labels
         free = self._levels(labels, k, False)
@@ -287,7 +281,7 @@ class _Search:
         base = self._base
         for group in reversed(grouped(apart(base, labels), self._wanted)):
             if connected:
-                group = connected_parts(base.indptr, base.indices, group, _places(base.nodes))[0]
+                group = _pieces(base, group)
             count = int(group.max()) + 1
             above = np.empty(count, np.int32)
             above[group] = labels
@@ -336,20 +330,15 @@ def _places(n: int) -> np.ndarray:
     return np.arange(n, dtype=np.int32)
 
 
+def _pieces(network: Network, labels: np.ndarray) -> np.ndarray:
+    return connected_parts(network.indptr, network.indices, labels, _places(network.nodes))[0]
+
+
 def _taken(network: Network, nodes: np.ndarray) -> Network:
     """The graph of some nodes, whole components, in the order given."""
-    n = network.nodes
-    place = np.full(n, -1, dtype=np.int32)
-    place[nodes] = _places(len(nodes))
-    rows = sp.csr_array((network.weight, network.indices, network.indptr), shape=(n, n))[nodes]
-    matrix = sp.csr_array((rows.data, place[rows.indices], rows.indptr), shape=(len(nodes), len(nodes)))
+    matrix = _matrix(network)[nodes][:, nodes]
     matrix.sort_indices()
-    part = copy(network)
-    vars(part).pop("colours", None)
-    part.indptr, part.indices = matrix.indptr.astype(np.int64), matrix.indices.astype(np.int32)
-    part.weight, part.own = matrix.data, network.own[nodes]
-    part.degree, part.size = network.degree[nodes], network.size[nodes]
-    return part
+    return Network(matrix)
 
 
 def _matrix(network: Network) -> sp.csr_array:

@@ -53,18 +53,17 @@ def at_most(labels: np.ndarray, degree: np.ndarray, limit: int) -> np.ndarray:
     return np.where(place < limit, place, half + place % half).astype(np.int32)[labels]
 
 
-def whole(network: Network, labels: np.ndarray | None = None) -> np.ndarray:
+def whole(network: Network, labels: np.ndarray) -> np.ndarray:
     """Labels that are in one piece each: all pieces but the largest go to the neighbour that has most of their edges.
 
-    Components that hold no largest piece are labels of their own. Without labels, the components.
+    Components that hold no largest piece are labels of their own.
     """
     n = network.nodes
-    labels = np.zeros(n, np.int32) if labels is None else labels
     piece, count = connected_parts(network.indptr, network.indices, labels.astype(np.int32), _places(n))
     owner = np.empty(count, np.int64)
     owner[piece] = labels
-    if not labels.any():
-        return piece
+    if count == len(np.unique(labels)):
+        return labels
     indptr, indices, weight, _, degree, size = aggregate(*network.level[:4], network.size, piece, count)
     first = np.lexsort((-degree, -size, owner))
     main = np.zeros(count, bool)

@@ -1,15 +1,10 @@
-"""Starts from leading eigenvectors: positions of nodes by subspace iteration, and k-means of positions.
-
-Rows are in an order that does not depend on the numbers of nodes (order.py): a graph with other numbers has the same
-positions, up to rounding.
-"""
+"""Starts from leading eigenvectors: positions of nodes by subspace iteration, and k-means of positions."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import numpy as np
-import scipy.linalg
 import scipy.sparse as sp
 
 from softcut.communities.order import shuffled
@@ -32,12 +27,12 @@ def positions(matrix: Any, seed: int) -> np.ndarray | None:
     scale = 1 / np.sqrt(degree + max(float(degree.mean()), 1e-12) / 2)
     values = matrix.data * np.repeat(scale, np.diff(matrix.indptr)) * scale[matrix.indices]
     product = sp.csr_array((values.astype(np.float32), matrix.indices, matrix.indptr), shape=matrix.shape)
-    block = _orthogonal(_noise(n, min(_COLUMNS, n), seed))
+    block = np.linalg.qr(_noise(n, min(_COLUMNS, n), seed))[0]
     highest = 0.0  # eigenvalues from -1 to here are damped
     for _ in range(_ROUNDS):
-        block = _orthogonal(_filtered(product, block, highest))
+        block = np.linalg.qr(_filtered(product, block, highest))[0]
         small = block.T @ (product @ block)
-        values, turn = scipy.linalg.eigh(((small + small.T) / 2).astype(np.float64))
+        values, turn = np.linalg.eigh(((small + small.T) / 2).astype(np.float64))
         highest = min(max(float(values[0]), 0.0), 0.9)
     values, turn = values[::-1], turn[:, ::-1]
     modes = block @ turn.astype(np.float32)
@@ -57,11 +52,6 @@ def _filtered(product: Any, block: np.ndarray, highest: float) -> np.ndarray:
         following -= last
         last, block = block, following
     return block
-
-
-def _orthogonal(block: np.ndarray) -> np.ndarray:
-    """The same space with orthonormal columns."""
-    return scipy.linalg.qr(block, mode="economic", overwrite_a=True, check_finite=False)[0]
 
 
 def _noise(n: int, columns: int, seed: int) -> np.ndarray:
