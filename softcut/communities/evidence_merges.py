@@ -31,10 +31,9 @@ def merge_steps(table: Any, size: Any, adjacent: bool, largest: int) -> Any:
         f_ends[a] = term(ends[a])
         for b in range(n):
             f[a, b] = term(t[a, b])
-    near, alive = np.empty(n, np.int64), np.arange(n)
     for c in range(n):
-        seen = _neighbours(t[c], alive, -1, near)
-        for u in range(seen):
+        near = np.flatnonzero(t[c])
+        for u in range(len(near)):
             for v in range(u):
                 gain[near[u], near[v]] += 2.0 * _together(t[c], f[c], near[u], near[v])
     for a in range(n):
@@ -44,9 +43,10 @@ def merge_steps(table: Any, size: Any, adjacent: bool, largest: int) -> Any:
                 t, nodes, a, b, adjacent, largest, whole
             )
             gain[b, a] = gain[a, b]
-    best, top = np.zeros(n, np.int64), np.full(n, -np.inf)
+    alive, best, top = np.arange(n), np.zeros(n, np.int64), np.full(n, -np.inf)
     for a in range(n):
-        best[a], top[a] = _best(gain[a], alive)
+        best[a] = np.argmax(gain[a])
+        top[a] = gain[a, best[a]]
     for step in range(n - 1):
         one = np.argmax(top)
         a, b = min(one, best[one]), max(one, best[one])
@@ -63,21 +63,20 @@ def merge_steps(table: Any, size: Any, adjacent: bool, largest: int) -> Any:
         ends[a] += ends[b]
         f_ends[a] = term(ends[a])
         nodes[a] += nodes[b]
-        seen = _neighbours(t[a], alive, a, near)
-        for u in range(seen):
+        t[b], t[:, b], gain[b], gain[:, b], top[b] = 0.0, 0.0, -np.inf, -np.inf, -np.inf
+        beside = np.flatnonzero(t[a])
+        near = beside[beside != a]
+        for u in range(len(near)):
             c = near[u]
             for v in range(u):
                 d = near[v]
                 here = _together(t[a], f[a], c, d) - _together(t_a, f_a, c, d) - _together(t_b, f_b, c, d)
                 gain[c, d] += 2.0 * here
                 gain[d, c] = gain[c, d]
-        near[seen] = a
         row = np.zeros(n)
-        for c in near[: seen + 1]:
-            if t[c, a] > 0.0:
-                for d in alive:
-                    row[d] += 2.0 * _together(t[c], f[c], a, d)
-        top[b] = -np.inf
+        for c in beside:
+            for d in alive:
+                row[d] += 2.0 * _together(t[c], f[c], a, d)
         for c in alive:
             if c != a:
                 here = row[c] + _pair(t, f, ends, f_ends, a, c)
@@ -85,21 +84,11 @@ def merge_steps(table: Any, size: Any, adjacent: bool, largest: int) -> Any:
                 gain[a, c] = gain[c, a] = here
         for c in alive:
             if c == a or best[c] == a or best[c] == b or t[a, c] > 0.0:
-                best[c], top[c] = _best(gain[c], alive)
+                best[c] = np.argmax(gain[c])
+                top[c] = gain[c, best[c]]
             elif gain[c, a] > top[c]:
                 best[c], top[c] = a, gain[c, a]
     return steps
-
-
-@compiled
-def _neighbours(row: Any, alive: Any, but: int, near: Any) -> int:
-    """How many groups have edges in this row of the table, but for one; they are written to `near`."""
-    seen = 0
-    for a in alive:
-        if row[a] > 0.0 and a != but:
-            near[seen] = a
-            seen += 1
-    return seen
 
 
 @compiled
@@ -127,16 +116,6 @@ def _unwanted(t: Any, nodes: Any, a: int, b: int, adjacent: bool, largest: int, 
     if nodes[a] + nodes[b] > largest:  # the smallest of these first
         less += _TOO_LARGE * (1.0 + (nodes[a] + nodes[b]) / whole)
     return less
-
-
-@compiled
-def _best(gain: Any, alive: Any) -> Any:
-    """The group whose union with this one gains most, and what it gains."""
-    best, top = alive[0], -np.inf
-    for b in alive:
-        if gain[b] > top:
-            best, top = b, gain[b]
-    return best, top
 
 
 def cut(steps: np.ndarray, k: int) -> np.ndarray:

@@ -151,29 +151,17 @@ class FixedNumber:
         return np.flatnonzero(self._linked & (sizes[self._component] >= min(_LEAST * total / k, half)))
 
     def _place_rest(self, labels: np.ndarray, k: int) -> None:
-        """Give whole small components, the largest first, and nodes without edges a cluster.
-
-        A component changes I by its weight times log(inside_c / ends_c^2) and a constant.
-        """
+        """Give whole small components, the largest first, the cluster with fewest edges, and the other nodes any."""
         base, left = self._base, labels < 0
         sizes = np.bincount(labels[~left], minlength=k)
         rest = left & self._linked
         if rest.any():
-            placed = np.where(left, k, labels)
-            own = placed[np.repeat(_places(base.nodes), np.diff(base.indptr))]
-            same = own == placed[base.indices]
-            inside = (
-                np.bincount(own[same], base.weight[same], k + 1)[:k]
-                + np.bincount(placed, base.own, k + 1)[:k]
-            )
-            ends = np.maximum(np.bincount(placed, base.degree, k + 1)[:k], 1.0)
+            ends = np.bincount(labels[~left], base.degree[~left], minlength=k)
             parts, part, count = np.unique(self._component[rest], return_inverse=True, return_counts=True)
             weight = np.bincount(part, base.degree[rest])
             chosen = np.empty(len(parts), dtype=np.int32)
             for p in np.lexsort((parts, -weight, -count)):
-                told = np.where(sizes + count[p] <= self._sizes[1], inside / ends**2, -1.0)
-                c = chosen[p] = told.argmax()
-                inside[c] += weight[p]
+                c = chosen[p] = np.where(sizes + count[p] <= self._sizes[1], ends, np.inf).argmin()
                 ends[c] += weight[p]
                 sizes[c] += count[p]
             labels[rest] = chosen[part]
@@ -216,8 +204,8 @@ class _Search:
         self._where = None if quick else positions(_matrix(base), seed)
         if not quick:
             few = min(_GROUPS * self.most, self._wanted, base.nodes)
-            group = np.zeros(1) if self._where is None else nearest(self._where, few, 32 * few, 10)
-            if len(np.unique(group)) < self.most:  # in a complete graph, say
+            group = nearest(self._where, few, 32 * few, 10)
+            if len(np.unique(group)) < self.most:  # few positions
                 group = grouped(base, self._wanted, seed + 1)[-1]
             self._starts.append(self._merges(group))
 
@@ -303,8 +291,6 @@ class _Search:
         few = max(_FEW // 2, min(_GROUPS // 2 * k, self._wanted))
         for _ in range(_CHANCES):
             group, steps = self._merges(grouped(apart(self._base, labels), few)[-1])
-            if len(steps) + 1 < k:
-                break
             new = self._moved(merges.cut(steps, k)[group], k)
             found = self._rank(new, k)
             if found <= rank:

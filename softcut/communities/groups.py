@@ -7,7 +7,6 @@ import scipy.sparse as sp
 
 from softcut.communities.moves import aggregate, connected_parts, move, numbered, optimise
 from softcut.communities.network import Network
-from softcut.communities.order import shuffled
 
 _UNIT = 2**40
 _STUCK = 0.97  # groups for each node of a level where next to nothing can be joined
@@ -25,9 +24,7 @@ def grouped(network: Network, wanted: int, seed: int = 0) -> list[np.ndarray]:
     level, n = network.level, network.nodes
     whole = float(level[4].sum())
     share = np.rint((level[4] / whole + 1 / n) * _UNIT).astype(np.int64)
-    rank = _places(n)
-    if seed:
-        rank[np.argsort(shuffled(rank.astype(np.uint64), seed), kind="stable")] = _places(n)
+    rank = np.random.default_rng(seed).permutation(n).astype(np.int32) if seed else _places(n)
     found: list[np.ndarray] = []
     labels = _places(n)
     while len(share) > wanted:
@@ -87,24 +84,15 @@ def whole(network: Network, labels: np.ndarray) -> np.ndarray:
 
 
 def counted_communities(network: Network, k: int, seed: int, largest: int) -> np.ndarray:
-    """`k` connected communities: at a resolution that gives a few more, of which neighbours are joined."""
-    n, level = network.nodes, network.level
-    rank = np.empty(n, np.int32)
-    rank[np.argsort(shuffled(np.arange(n, dtype=np.uint64), seed), kind="stable")] = _places(n)
-    labels, count = _places(n), n
-    low, high = 0.0, None
-    resolution = k / 4
-    for _ in range(8):
-        found, many = optimise(*level, rank, rank.copy(), resolution, largest, 1)
-        if many < k:
-            low = resolution
-        else:
-            high = resolution
-            if many < count:
-                labels, count = found, many
-            if many <= 1.02 * k:
-                break
-        resolution = 4 * resolution if high is None else np.sqrt(max(low, high / 16) * high)
+    """`k` connected communities: at a resolution that gives more, of which neighbours are joined."""
+    n = network.nodes
+    rank = np.random.default_rng(seed).permutation(n).astype(np.int32)
+    for resolution in k / 4 * 2.0 ** np.arange(20):
+        labels, count = optimise(*network.level, rank, rank.copy(), float(resolution), largest, 1)
+        if count >= k:
+            break
+    else:
+        labels, count = _places(n), n
     while count > k:
         labels, count = _paired(network, labels, count, count - k, largest)
     return labels

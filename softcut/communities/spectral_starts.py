@@ -7,27 +7,25 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from softcut.communities.order import shuffled
-
 _COLUMNS = 32
 _ROUNDS, _DEGREE = 6, 6  # rounds of subspace iteration, and products in each
-_SAME_ROWS = 1e-4  # rows of unit length that differ by less are the same row
 _AT_ONCE = 1 << 24  # numbers in a table of rows and centres
 
 
-def positions(matrix: Any, seed: int) -> np.ndarray | None:
+def positions(matrix: Any, seed: int) -> np.ndarray:
     """Leading eigenvectors of (D + d/2)^-1/2 A (D + d/2)^-1/2 times their squared eigenvalues, in rows of unit length.
 
     `matrix` is A as a csr_array, the diagonal included; d is the mean degree: without it the leading eigenvectors are
     those of nearly isolated nodes and small components. A polynomial of Chebyshev that is small on the eigenvalues
-    below those wanted brings these forward. None where all nodes have the same position (a complete graph).
+    below those wanted brings these forward.
     """
     n = matrix.shape[0]
     degree = np.asarray(matrix.sum(axis=1)).ravel()
     scale = 1 / np.sqrt(degree + max(float(degree.mean()), 1e-12) / 2)
     values = matrix.data * np.repeat(scale, np.diff(matrix.indptr)) * scale[matrix.indices]
     product = sp.csr_array((values.astype(np.float32), matrix.indices, matrix.indptr), shape=matrix.shape)
-    block = np.linalg.qr(_noise(n, min(_COLUMNS, n), seed))[0]
+    noise = np.random.default_rng(seed).standard_normal((n, min(_COLUMNS, n)), np.float32)
+    block = np.linalg.qr(noise)[0]
     highest = 0.0  # eigenvalues from -1 to here are damped
     for _ in range(_ROUNDS):
         block = np.linalg.qr(_filtered(product, block, highest))[0]
@@ -37,8 +35,7 @@ def positions(matrix: Any, seed: int) -> np.ndarray | None:
     values, turn = values[::-1], turn[:, ::-1]
     modes = block @ turn.astype(np.float32)
     rows = modes * np.square(np.maximum(values, 0)).astype(np.float32)
-    rows /= np.maximum(np.sqrt(np.einsum("if,if->i", rows, rows)), 1e-30)[:, None]
-    return None if float(np.abs(rows - rows.mean(axis=0)).max()) < _SAME_ROWS else rows
+    return rows / np.maximum(np.sqrt(np.einsum("if,if->i", rows, rows)), 1e-30)[:, None]
 
 
 def _filtered(product: Any, block: np.ndarray, highest: float) -> np.ndarray:
@@ -52,15 +49,6 @@ def _filtered(product: Any, block: np.ndarray, highest: float) -> np.ndarray:
         following -= last
         last, block = block, following
     return block
-
-
-def _noise(n: int, columns: int, seed: int) -> np.ndarray:
-    """A random row for each place in the order of nodes, normally distributed, float32."""
-    places = np.arange(n * columns, dtype=np.uint64)
-    uniform = ((shuffled(places, seed) >> np.uint64(11)) + np.uint64(1)) * 2.0**-53
-    angle = (shuffled(places, seed + 1) >> np.uint64(11)) * 2.0**-53
-    normal = np.sqrt(-2 * np.log(uniform)) * np.cos(2 * np.pi * angle)
-    return normal.reshape(n, columns).astype(np.float32)
 
 
 def nearest(rows: np.ndarray, k: int, sample: int, rounds: int) -> np.ndarray:
