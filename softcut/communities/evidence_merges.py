@@ -24,10 +24,11 @@ def merge_steps(table: Any, size: Any, adjacent: bool, largest: int) -> Any:
     """
     n, nodes, whole = len(table), size.copy(), float(size.sum())
     t = table / max(table.sum(), 1e-300)
-    ends = t.sum(axis=0)
+    ends = np.zeros(n)
     steps = np.empty((max(n - 1, 0), 2), np.int64)
     f, f_ends, gain = np.zeros((n, n)), np.zeros(n), np.zeros((n, n))
     for a in range(n):
+        ends[a] = t[a].sum()
         f_ends[a] = term(ends[a])
         for b in range(n):
             f[a, b] = term(t[a, b])
@@ -43,12 +44,13 @@ def merge_steps(table: Any, size: Any, adjacent: bool, largest: int) -> Any:
                 t, nodes, a, b, adjacent, largest, whole
             )
             gain[b, a] = gain[a, b]
-    alive, best, top = np.arange(n), np.zeros(n, np.int64), np.full(n, -np.inf)
+    alive: Any = np.arange(n)
+    best, top = np.zeros(n, np.int64), np.full(n, -np.inf)
     for a in range(n):
         best[a] = np.argmax(gain[a])
         top[a] = gain[a, best[a]]
     for step in range(n - 1):
-        one = np.argmax(top)
+        one: Any = np.argmax(top)
         a, b = min(one, best[one]), max(one, best[one])
         steps[step, 0], steps[step, 1] = a, b
         alive = alive[alive != b]
@@ -64,12 +66,10 @@ def merge_steps(table: Any, size: Any, adjacent: bool, largest: int) -> Any:
         f_ends[a] = term(ends[a])
         nodes[a] += nodes[b]
         t[b], t[:, b], gain[b], gain[:, b], top[b] = 0.0, 0.0, -np.inf, -np.inf, -np.inf
-        beside = np.flatnonzero(t[a])
+        beside: Any = np.flatnonzero(t[a])
         near = beside[beside != a]
-        for u in range(len(near)):
-            c = near[u]
-            for v in range(u):
-                d = near[v]
+        for u, c in enumerate(near):
+            for d in near[:u]:
                 here = _together(t[a], f[a], c, d) - _together(t_a, f_a, c, d) - _together(t_b, f_b, c, d)
                 gain[c, d] += 2.0 * here
                 gain[d, c] = gain[c, d]

@@ -17,7 +17,7 @@ from softcut.communities.compiled import compiled
 
 _PRIOR = 1e-3  # share of the edges that clusters may have between them beforehand: no logarithm of 0
 _FIT_SWEEPS = 50  # in which full clusters pass nodes on to their neighbours
-SEARCHED = 256  # nodes that are visited to see that a cluster stays in one piece without a node
+_SEARCHED = 256  # nodes that are visited to see that a cluster stays in one piece without a node
 
 
 @compiled
@@ -81,12 +81,10 @@ def holds(indptr: Any, indices: Any, labels: Any, i: int, mark: Any, stamp: int,
 
 
 @compiled
-def exact_rise(
-    table: Any, ends: Any, near: Any, touched: Any, inside: float, d: float, a: int, b: int
-) -> float:
+def exact_rise(table: Any, ends: Any, near: Any, touched: Any, own: float, d: float, a: int, b: int) -> Any:
     """By how much sum f(T_ab) - 2 sum f(t_a) changes when a node of degree `d` leaves cluster a for b.
 
-    `near` are its weights to the clusters `touched`, itself left out, and `inside` the weight of its own diagonal.
+    `near` are its weights to the clusters `touched`, itself left out, and `own` the weight of its diagonal.
     """
     change = 0.0
     for c in touched:
@@ -95,7 +93,7 @@ def exact_rise(
             change += term(x - w) - term(x) + term(y + w) - term(y)
     x, y, z = table[a, a], table[b, b], table[a, b]
     change = 2.0 * (change + term(z + near[a] - near[b]) - term(z))
-    change += term(x - 2.0 * near[a] - inside) - term(x) + term(y + 2.0 * near[b] + inside) - term(y)
+    change += term(x - 2.0 * near[a] - own) - term(x) + term(y + 2.0 * near[b] + own) - term(y)
     return change - 2.0 * (term(ends[a] - d) - term(ends[a]) + term(ends[b] + d) - term(ends[b]))
 
 
@@ -119,7 +117,7 @@ def move_by_evidence(
     floor = _PRIOR * ends.sum() / k**2
     logs, log_ends = np.log(table + floor), np.log(ends + floor * k)
     near, list_, waiting = np.zeros(k), np.empty(k + 2, np.int32), np.ones(n, np.bool_)
-    mark, stamp, stack = np.zeros(n, np.int64), 1, np.empty(SEARCHED, np.int32)
+    mark, stamp, stack = np.zeros(n, np.int64), 1, np.empty(_SEARCHED, np.int32)
     for _ in range(sweeps):
         moved = 0
         for i in range(n):
@@ -135,7 +133,8 @@ def move_by_evidence(
                 near[c] += weight[e]
             touched = list_[:seen]
             # The cluster whose logarithms suit best is looked at exactly.
-            best, high = a, -np.inf
+            best: Any = a
+            high = -np.inf
             if seen > 1 or (seen == 1 and touched[0] != a):
                 for s in range(k if every else seen):
                     b = s if every else np.int64(touched[s])
@@ -149,8 +148,7 @@ def move_by_evidence(
                 best = a
             if best != a and connected:
                 stamp += 2
-                if not holds(indptr, indices, labels, i, mark, stamp, stack):
-                    best = a
+                best = best if holds(indptr, indices, labels, i, mark, stamp, stack) else a
             if best != a:
                 b = best
                 for c in touched:
@@ -197,6 +195,8 @@ def fit_sizes(level: Any, labels: Any, k: int, smallest: int, largest: int) -> N
     near, touched = np.zeros(k), np.empty(k, np.int32)
     share = 1.0
     for sweep in range(_FIT_SWEEPS + 1):
+        if sizes.max() <= largest and sizes.min() >= smallest:
+            break
         last, moved = sweep == _FIT_SWEEPS, 0
         for i in range(n):
             a, seen = labels[i], 0
@@ -216,7 +216,7 @@ def fit_sizes(level: Any, labels: Any, k: int, smallest: int, largest: int) -> N
                     and (sizes[a] > largest or sizes[b] < smallest)
                     and sizes[b] + 1 < sizes[a]
                     and (not last or sizes[b] < largest)
-                    and near[b] >= share * near[a]
+                    and (last or near[b] >= share * near[a])
                     and (near[b] > most or (near[b] == most and b < best))
                 ):
                     best, most = b, near[b]
@@ -228,4 +228,4 @@ def fit_sizes(level: Any, labels: Any, k: int, smallest: int, largest: int) -> N
                 sizes[best] += 1
                 moved += 1
         if moved == 0:
-            share = share / 2.0 if share > 0.1 and not last else 0.0
+            share = share / 2.0 if share > 0.1 else 0.0

@@ -20,20 +20,14 @@ import scipy.sparse as sp
 from softcut.communities import evidence_merges as merges
 from softcut.communities import evidence_moves as moves
 from softcut.communities.engine import apart
-from softcut.communities.groups import at_most, counted_communities, grouped, whole
-from softcut.communities.moves import aggregate, connected_parts
+from softcut.communities.groups import at_most, counted_communities, grouped, pieces, places, whole
+from softcut.communities.moves import aggregate
 from softcut.communities.network import Network
 from softcut.communities.spectral_starts import nearest, positions
 from softcut.errors import ParameterError
 
-__all__ = ["FixedNumber", "Outcome"]
-
-_PATTERNS = ("communities", "any")
-_GROUPS, _FEW, _MANY = (
-    8,
-    128,
-    512,
-)  # groups for each cluster; at least; aimed at in the end, for they take its square
+_GROUPS = 8  # groups for each cluster: clusters made of several may have any shape
+_FEW, _MANY = 128, 512  # groups at least, and aimed at in the end
 _LEAST = 0.25  # smallest component, and cluster, that counts as one, as a share of the mean size
 _SAMPLE = 20_000  # nodes that k-means sees
 _SWEEPS = 5  # of moves: they mostly end before
@@ -57,8 +51,7 @@ class FixedNumber:
     graph, or nodes that link alike. Clusters have from `smallest` to `largest` nodes; where both cannot be, none has
     more than `largest`. `quick` makes one clustering, from groups that were joined.
 
-    Nodes are taken in an order that their numbers do not decide, where they differ at all. Nodes without edges get
-    some cluster.
+    The order of nodes does not follow their numbers, but where nodes look alike. Those without edges get some cluster.
 
     >>> import scipy.sparse as sp
     >>> two = Network(sp.csr_array(sp.block_diag([[[0, 1, 1], [1, 0, 1], [1, 1, 0]]] * 2)))
@@ -87,7 +80,7 @@ class FixedNumber:
         self._order = np.argsort(network.rank(seed)).astype(np.int32)
         self._base = _taken(network, self._order)
         self._linked = self._base.degree > 0
-        self._component = _pieces(self._base, np.zeros(n, np.int32))
+        self._component = pieces(self._base, np.zeros(n, np.int32))
         self._searched: dict[int, _Search] = {}
         self._outcomes: dict[int, Outcome] = {}
 
@@ -127,9 +120,8 @@ class FixedNumber:
             part = base if len(nodes) == base.nodes else _taken(base, nodes)
             ks = [each for each in self._ks if len(self._counted(each)) == len(nodes)]
             bounds = self._sizes if self._limited else None
-            search = self._searched[len(nodes)] = _Search(
-                part, [k, *ks], self._seed, self._connected, bounds, self._quick
-            )
+            search = _Search(part, [k, *ks], self._seed, self._connected, bounds, self._quick)
+            self._searched[len(nodes)] = search
         out = []
         for labels in search.settled(k) if final else search.begun(k):
             every = np.full(base.nodes, -1, dtype=np.int32)
@@ -173,7 +165,7 @@ class FixedNumber:
         base, linked = self._base, self._linked
         sizes = np.bincount(labels, minlength=k)
         fits = self._sizes[0] <= sizes.min() and sizes.max() <= self._sizes[1]
-        piece = _pieces(base, labels.astype(np.int32))
+        piece = pieces(base, labels.astype(np.int32))
         _, first, nodes = np.unique(piece[linked], return_index=True, return_counts=True)
         owner, component = labels[linked][first], self._component[linked]
         # A cluster is in one piece if at most one of its pieces is not an entire component.
@@ -202,7 +194,7 @@ class _Search:
         self._wanted = max(_FEW, 2 * self.most, min(_GROUPS * self.most, _MANY))
         self._starts = [self._merges(grouped(base, self._wanted)[-1])]
         self._where = None if quick else positions(_matrix(base), seed)
-        if not quick:
+        if self._where is not None:
             few = min(_GROUPS * self.most, self._wanted, base.nodes)
             group = nearest(self._where, few, 32 * few, 10)
             if len(np.unique(group)) < self.most:  # few positions
@@ -232,7 +224,7 @@ class _Search:
             group = whole(base, group)
         count = int(group.max()) + 1
         level = aggregate(*base.level[:4], base.size, group, count)
-        table = moves.pair_table(level, _places(count), count)
+        table = moves.pair_table(level, places(count), count)
         return group, merges.merge_steps(table, level[5], self._connected, self._sizes[1])
 
     def _cuts(self, k: int) -> list[np.ndarray]:
@@ -269,7 +261,7 @@ class _Search:
         base = self._base
         for group in reversed(grouped(apart(base, labels), self._wanted)):
             if connected:
-                group = _pieces(base, group)
+                group = pieces(base, group)
             count = int(group.max()) + 1
             above = np.empty(count, np.int32)
             above[group] = labels
@@ -312,14 +304,6 @@ class _Search:
         return bool(fits), moves.information(table)
 
 
-def _places(n: int) -> np.ndarray:
-    return np.arange(n, dtype=np.int32)
-
-
-def _pieces(network: Network, labels: np.ndarray) -> np.ndarray:
-    return connected_parts(network.indptr, network.indices, labels, _places(network.nodes))[0]
-
-
 def _taken(network: Network, nodes: np.ndarray) -> Network:
     """The graph of some nodes, whole components, in the order given."""
     matrix = _matrix(network)[nodes][:, nodes]
@@ -336,7 +320,7 @@ def _matrix(network: Network) -> sp.csr_array:
 
 def _check(n: int, ks: Sequence[int], pattern: str, smallest: int, largest: int | None) -> None:
     """Raise an error that names the first argument with a value it may not have."""
-    if pattern not in _PATTERNS:
+    if pattern not in ("communities", "any"):
         raise ParameterError(f"pattern must be 'communities' or 'any', got {pattern!r}.", argument="pattern")
     if smallest < 1:
         raise ParameterError(f"smallest must be at least 1, got {smallest}.", argument="smallest")

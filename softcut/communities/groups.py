@@ -12,8 +12,14 @@ _UNIT = 2**40
 _STUCK = 0.97  # groups for each node of a level where next to nothing can be joined
 
 
-def _places(n: int) -> np.ndarray:
+def places(n: int) -> np.ndarray:
+    """Numbers from 0 on [N]."""
     return np.arange(n, dtype=np.int32)
+
+
+def pieces(network: Network, labels: np.ndarray) -> np.ndarray:
+    """Labels in which every connected piece of a label is one of its own."""
+    return connected_parts(network.indptr, network.indices, labels, places(network.nodes))[0]
 
 
 def grouped(network: Network, wanted: int, seed: int = 0) -> list[np.ndarray]:
@@ -24,9 +30,9 @@ def grouped(network: Network, wanted: int, seed: int = 0) -> list[np.ndarray]:
     level, n = network.level, network.nodes
     whole = float(level[4].sum())
     share = np.rint((level[4] / whole + 1 / n) * _UNIT).astype(np.int64)
-    rank = np.random.default_rng(seed).permutation(n).astype(np.int32) if seed else _places(n)
+    rank = np.random.default_rng(seed).permutation(n).astype(np.int32) if seed else places(n)
     found: list[np.ndarray] = []
-    labels = _places(n)
+    labels = places(n)
     while len(share) > wanted:
         here = rank.copy()
         move(*level[:3], level[4], share, rank, here, 1 / whole, 2 * _UNIT // wanted)
@@ -36,7 +42,7 @@ def grouped(network: Network, wanted: int, seed: int = 0) -> list[np.ndarray]:
         *level, share = aggregate(*level[:4], share, here, count)
         level.append(share)
         labels = here[labels]
-        rank = _places(count)
+        rank = places(count)
         found.append(labels)
     return found or [labels]
 
@@ -55,12 +61,12 @@ def whole(network: Network, labels: np.ndarray) -> np.ndarray:
 
     Components that hold no largest piece are labels of their own.
     """
-    n = network.nodes
-    piece, count = connected_parts(network.indptr, network.indices, labels.astype(np.int32), _places(n))
-    owner = np.empty(count, np.int64)
-    owner[piece] = labels
+    piece = pieces(network, labels)
+    count = int(piece.max()) + 1
     if count == len(np.unique(labels)):
         return labels
+    owner = np.empty(count, np.int64)
+    owner[piece] = labels
     indptr, indices, weight, _, degree, size = aggregate(*network.level[:4], network.size, piece, count)
     first = np.lexsort((-degree, -size, owner))
     main = np.zeros(count, bool)
@@ -78,7 +84,7 @@ def whole(network: Network, labels: np.ndarray) -> np.ndarray:
         at = at[np.unique(rows[at], return_index=True)[1]]
         owner[rows[at]], main[rows[at]] = near.col[at], True
     if not main.all():
-        component, _ = connected_parts(indptr, indices, np.zeros(count, np.int32), _places(count))
+        component, _ = connected_parts(indptr, indices, np.zeros(count, np.int32), places(count))
         owner = np.where(main, owner, len(ends) + component)
     return np.unique(owner, return_inverse=True)[1].reshape(-1).astype(np.int32)[piece]
 
@@ -92,18 +98,17 @@ def counted_communities(network: Network, k: int, seed: int, largest: int) -> np
         if count >= k:
             break
     else:
-        labels, count = _places(n), n
+        labels, count = places(n), n
     while count > k:
-        labels, count = _paired(network, labels, count, count - k, largest)
+        labels, count = _paired(network, labels, count - k, largest)
     return labels
 
 
-def _paired(
-    network: Network, labels: np.ndarray, count: int, fewer: int, largest: int
-) -> tuple[np.ndarray, int]:
+def _paired(network: Network, labels: np.ndarray, fewer: int, largest: int) -> tuple[np.ndarray, int]:
     """Labels after at most `fewer` unions of two, those that lose least modularity first; each is in one at most."""
+    count = int(labels.max()) + 1
     indptr, indices, weight, _, degree, size = aggregate(*network.level[:4], network.size, labels, count)
-    one = np.repeat(_places(count), np.diff(indptr))
+    one = np.repeat(places(count), np.diff(indptr))
     kept = (one < indices) & (size[one] + size[indices] <= largest)
     one, two = one[kept], indices[kept]
     gain = weight[kept] - degree[one] * degree[two] / degree.sum()
@@ -112,9 +117,9 @@ def _paired(
         by_size = np.argsort(size, kind="stable")
         one, two = by_size[:-1:2], by_size[1::2]
         order = np.arange(len(two))
-    group, free = _places(count), np.ones(count, bool)
+    group, free = places(count), np.ones(count, bool)
     for a, b in zip(one[order].tolist(), two[order].tolist(), strict=True):
         if fewer and free[a] and free[b]:
             group[b], free[a], free[b] = a, False, False
             fewer -= 1
-    return numbered(group[labels], _places(network.nodes))
+    return numbered(group[labels], places(network.nodes))
