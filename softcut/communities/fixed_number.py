@@ -1,9 +1,8 @@
 """A given number of clusters from the edges alone: nodes are joined into small groups, these are merged, nodes moved.
 
-    levels     nodes -> groups -> groups of groups, by local moves that raise modularity, until a few hundred are left
-    merges     the two groups whose union loses least of G_e, again and again; every K is a cut of this one sequence
-    moves      each group, then each group of the level below, ... then each node, to where it raises G_e most
-    mending    pieces of a cluster join the clusters around them; what vanished is made up for by a division
+    groups      nodes that share more edges than their degrees let expect, by local moves, until a few hundred are left
+    merges      the two groups whose union loses least of G_e, again and again; every K is a cut of this one sequence
+    moves       groups inside the clusters, then nodes, one after another to where they raise G_e most
 
 G_e is what clusters say about the other end of an edge (:mod:`softcut.metrics.judge`). Joining from below finds
 clusters of any shape among any number of nodes, but needs neighbours that agree; where communities are faint, leading
@@ -13,39 +12,27 @@ eigenvectors see more. So there are starts of both kinds, and the one with most 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 
 from softcut.communities import evidence_merges as merges
-from softcut.communities import whole_clusters as whole
-from softcut.communities.depth import depth_first
-from softcut.communities.levels import (
-    DEFAULT,
-    EdgeConstants,
-    Level,
-    Rules,
-    evidence,
-    inside_and_ends,
-    joined,
-    mended,
-    moved,
-    regrouped,
-    settled,
-    top_groups,
-)
-from softcut.communities.moves import connected_parts, numbered
+from softcut.communities import evidence_moves as moves
+from softcut.communities.engine import apart
+from softcut.communities.groups import at_most, counted_communities, grouped, pieces, places, whole
+from softcut.communities.moves import aggregate
 from softcut.communities.network import Network
-from softcut.communities.order import shuffled
 from softcut.communities.spectral_starts import nearest, positions
 from softcut.errors import ParameterError
 
-__all__ = ["DEFAULT", "EdgeConstants", "FixedNumber", "Outcome"]
-
-_PATTERNS = ("communities", "any")
-_FIT_SWEEPS = 50  # in which full clusters pass nodes on to their neighbours
+_GROUPS = 8  # groups for each cluster: clusters made of several may have any shape
+_FEW, _MANY = 128, 512  # groups at least, and aimed at in the end
+_LEAST = 0.25  # smallest component, and cluster, that counts as one, as a share of the mean size
+_SAMPLE = 20_000  # nodes that k-means sees
+_SWEEPS = 5  # of moves: they mostly end before
+_CHANCES = 3  # other chances to move
+TABLE = 1024  # clusters up to which a table of all pairs is kept
 
 
 class Outcome(NamedTuple):
@@ -64,8 +51,7 @@ class FixedNumber:
     graph, or nodes that link alike. Clusters have from `smallest` to `largest` nodes; where both cannot be, none has
     more than `largest`. `quick` makes one clustering, from groups that were joined.
 
-    The result follows the nodes however they are numbered, but for the rounding of eigenvectors. Nodes without edges
-    get some cluster.
+    The order of nodes does not follow their numbers, but where nodes look alike. Those without edges get some cluster.
 
     >>> import scipy.sparse as sp
     >>> two = Network(sp.csr_array(sp.block_diag([[[0, 1, 1], [1, 0, 1], [1, 1, 0]]] * 2)))
@@ -79,7 +65,6 @@ class FixedNumber:
         network: Network,
         ks: Sequence[int],
         seed: int = 0,
-        constants: EdgeConstants = DEFAULT,
         *,
         quick: bool = False,
         pattern: str = "communities",
@@ -88,31 +73,26 @@ class FixedNumber:
     ) -> None:
         n = network.nodes
         _check(n, ks, pattern, smallest, largest)
-        self._rules = Rules(
-            pattern == "communities",
-            smallest,
-            n if largest is None else largest,
-            smallest > 1 or largest is not None,
-        )
-        self._network, self._seed, self._constants, self._quick = network, seed, constants, quick
-        self._ks = sorted(set(ks))
-        self._order, self._base = _ordered(network, seed)
+        self._connected = pattern == "communities"
+        self._sizes = smallest, n if largest is None else largest
+        self._limited = smallest > 1 or largest is not None
+        self._ks, self._seed, self._quick = ks, seed, quick
+        self._order = np.argsort(network.rank(seed)).astype(np.int32)
+        self._base = _taken(network, self._order)
+        self._linked = self._base.degree > 0
+        self._component = pieces(self._base, np.zeros(n, np.int32))
         self._searched: dict[int, _Search] = {}
         self._outcomes: dict[int, Outcome] = {}
 
     def settled(self, k: int) -> np.ndarray:
         """Labels [N, C] of two or three clusterings, the one with most evidence first; of one with `quick`."""
-        if not self._searches(k):
-            return self._plain(k)
-        search, nodes = self._search(k)
-        return self._placed(k, nodes, search.settled(k), final=True)
+        labels = self._found(k, final=True)
+        self._outcomes[k] = self._looked_at(labels[0], k)
+        return self._returned(labels)
 
     def begun(self, k: int) -> np.ndarray:
-        """The same after a few moves of single nodes only: enough to compare numbers of clusters."""
-        if not self._searches(k):
-            return self._plain(k)
-        search, nodes = self._search(k)
-        return self._placed(k, nodes, search.begun(k), final=False)
+        """The same after one sweep over the nodes only: enough to compare numbers of clusters."""
+        return self._returned(self._found(k, final=False))
 
     def outcome(self, k: int) -> Outcome:
         """What the best of the settled clusterings is like."""
@@ -120,129 +100,78 @@ class FixedNumber:
             self.settled(k)
         return self._outcomes[k]
 
-    @cached_property
-    def _linked(self) -> np.ndarray:
-        """Which nodes have an edge [N]."""
-        return self._base.degree > 0
-
-    @cached_property
-    def _components(self) -> tuple[np.ndarray, np.ndarray]:
-        """The connected component of each node, and their sizes; nodes without edges are in none."""
-        base = self._base
-        part, count = connected_parts(base.indptr, base.indices, np.zeros(base.nodes, np.int32), base.order)
-        sizes = np.bincount(part[self._linked], minlength=count)
-        return part, sizes
-
-    @cached_property
-    def _weight(self) -> np.ndarray:
-        """The weight of the edges of each component, in both directions."""
-        part, sizes = self._components
-        return np.bincount(part, self._base.degree, minlength=len(sizes))
-
-    def _rest(self, left: np.ndarray) -> np.ndarray:
-        """The components of the nodes that are left, the largest first."""
-        part, sizes = self._components
-        parts = np.unique(part[left & self._linked])
-        return parts[np.lexsort((parts, -self._weight[parts], -sizes[parts]))]
-
-    def _searches(self, k: int) -> bool:
-        """Whether there is anything to find."""
-        return 1 < k < int(self._linked.sum())
-
-    def _plain(self, k: int) -> np.ndarray:
-        """Every node for itself, as far as there are clusters, or all together."""
-        n, linked = self._base.nodes, self._linked
-        labels = np.zeros(n, dtype=np.int64)
-        if k > 1 and linked.any():
-            labels[np.argsort(~linked, kind="stable")] = np.arange(n) % k
-        return self._returned(k, [labels] if self._quick else [labels, labels], True)
-
-    def _search(self, k: int) -> tuple[_Search, np.ndarray]:
-        """The search among the nodes of the components that count for K, and these nodes, by place."""
-        nodes = self._counted(k)
-        count = len(nodes)
-        if count not in self._searched:
-            level = self._base if count == self._base.nodes else _induced(self._base, nodes)
-            left = np.ones(self._base.nodes, dtype=bool)
-            left[nodes] = False
-            rest = self._weight[self._rest(left)] if left.any() else np.zeros(0)
-            ks = [each for each in self._ks if self._searches(each) and len(self._counted(each)) == count]
-            self._searched[count] = _Search(
-                level, rest, sorted({*ks, k}), self._seed, self._rules, self._constants, self._quick
-            )
-        return self._searched[count], nodes
-
-    def _counted(self, k: int) -> np.ndarray:
-        """Nodes of components of at least `least` of the mean size, and of the largest ones up to half of all nodes."""
-        if not self._rules.connected:
-            return np.flatnonzero(self._linked)
-        part, sizes = self._components
-        total = int(sizes.sum())
-        least = self._constants.least * total / k
-        rising = np.sort(sizes)[::-1]
-        half = rising[np.searchsorted(np.cumsum(rising), total / 2)]  # the size at which half is reached
-        return np.flatnonzero(self._linked & (sizes[part] >= min(least, half)))
-
-    def _placed(self, k: int, nodes: np.ndarray, found: list[np.ndarray], final: bool) -> np.ndarray:
-        """Labels of all nodes: small components join the cluster where they cost least, nodes without edges any."""
-        out = []
-        for labels in found:
-            every = np.full(self._base.nodes, -1, dtype=np.int32)
-            every[nodes] = labels
-            if len(nodes) < self._base.nodes:
-                self._place_rest(every, k)
-            if final and self._rules.limited:
-                whole.fit_sizes(self._base, every, k, self._rules.smallest, self._rules.largest, _FIT_SWEEPS)
-            out.append(every)
-        return self._returned(k, out, final)
-
-    def _place_rest(self, labels: np.ndarray, k: int) -> None:
-        """Give whole small components, the largest first, and nodes without edges a cluster."""
-        base, (part, sizes) = self._base, self._components
-        open_ones = labels < 0
-        nodes = np.bincount(labels[~open_ones], minlength=k)
-        parts = self._rest(open_ones)
-        if len(parts):
-            settled_ones = np.where(open_ones, k, labels).astype(np.int32)
-            inside, ends = inside_and_ends(base, settled_ones, k + 1)
-            chosen = np.full(len(sizes), -1, dtype=np.int32)
-            chosen[parts] = whole.place(
-                inside[:k], ends[:k], nodes, self._weight[parts], sizes[parts], self._rules.largest
-            )
-            labels[open_ones] = chosen[part[open_ones]]
-        lone = open_ones & ~self._linked
-        if lone.any():
-            if self._rules.limited:
-                for i in np.flatnonzero(lone):
-                    c = labels[i] = int(nodes.argmin())
-                    nodes[c] += 1
-            else:
-                labels[lone] = int(nodes.argmax())
-
-    def _returned(self, k: int, found: list[np.ndarray], final: bool) -> np.ndarray:
+    def _returned(self, found: list[np.ndarray]) -> np.ndarray:
         """Labels [N, C] by the numbers of nodes."""
-        if final:
-            self._outcomes[k] = self._looked_at(found[0], k)
         out = np.empty((self._base.nodes, len(found)), dtype=np.int64)
         out[self._order] = np.stack(found, axis=1)
         return out
 
+    def _found(self, k: int, final: bool) -> list[np.ndarray]:
+        """Clusterings of all nodes, by place."""
+        base = self._base
+        if not 1 < k < int(self._linked.sum()):  # all together, or every node for itself
+            labels = np.zeros(base.nodes, dtype=np.int64)
+            if k > 1:
+                labels[np.argsort(~self._linked, kind="stable")] = np.arange(base.nodes) % k
+            return [labels] * (1 if self._quick else 2)
+        nodes = self._counted(k)
+        search = self._searched.get(len(nodes))
+        if search is None or search.most < k <= TABLE:
+            part = base if len(nodes) == base.nodes else _taken(base, nodes)
+            ks = [each for each in self._ks if len(self._counted(each)) == len(nodes)]
+            bounds = self._sizes if self._limited else None
+            search = _Search(part, [k, *ks], self._seed, self._connected, bounds, self._quick)
+            self._searched[len(nodes)] = search
+        out = []
+        for labels in search.settled(k) if final else search.begun(k):
+            every = np.full(base.nodes, -1, dtype=np.int32)
+            every[nodes] = labels
+            if len(nodes) < base.nodes:
+                self._place_rest(every, k)
+            if final and self._limited:
+                moves.fit_sizes(base.level, every, k, *self._sizes)
+            out.append(every)
+        return out
+
+    def _counted(self, k: int) -> np.ndarray:
+        """Nodes of components of at least `_LEAST` of the mean size, and of the largest ones up to half of all."""
+        if not self._connected:
+            return np.flatnonzero(self._linked)
+        sizes = np.bincount(self._component[self._linked], minlength=self._base.nodes)
+        total, falling = int(sizes.sum()), np.sort(sizes)[::-1]
+        half = falling[np.searchsorted(np.cumsum(falling), total / 2)]  # the size at which half is reached
+        return np.flatnonzero(self._linked & (sizes[self._component] >= min(_LEAST * total / k, half)))
+
+    def _place_rest(self, labels: np.ndarray, k: int) -> None:
+        """Give whole small components, the largest first, the cluster with fewest edges, and the other nodes any."""
+        base, left = self._base, labels < 0
+        sizes = np.bincount(labels[~left], minlength=k)
+        rest = left & self._linked
+        if rest.any():
+            ends = np.bincount(labels[~left], base.degree[~left], minlength=k)
+            parts, part, count = np.unique(self._component[rest], return_inverse=True, return_counts=True)
+            weight = np.bincount(part, base.degree[rest])
+            chosen = np.empty(len(parts), dtype=np.int32)
+            for p in np.lexsort((parts, -weight, -count)):
+                c = chosen[p] = np.where(sizes + count[p] <= self._sizes[1], ends, np.inf).argmin()
+                ends[c] += weight[p]
+                sizes[c] += count[p]
+            labels[rest] = chosen[part]
+        for i in np.flatnonzero(left & ~rest):
+            c = labels[i] = sizes.argmin() if self._limited else sizes.argmax()
+            sizes[c] += 1
+
     def _looked_at(self, labels: np.ndarray, k: int) -> Outcome:
         base, linked = self._base, self._linked
-        nodes = np.bincount(labels, minlength=k)
-        fits = bool(nodes.max(initial=0) <= self._rules.largest and nodes.min() >= self._rules.smallest)
-        parts, count = connected_parts(base.indptr, base.indices, labels.astype(np.int32), base.order)
-        used = len(np.unique(labels[linked]))
-        component, sizes = self._components
-        pieces = np.bincount(parts[linked], minlength=count)
-        part_of = np.zeros(count, dtype=np.int64)
-        part_of[parts] = component
-        entire = (pieces > 0) & (pieces == sizes[part_of])
-        owner = np.zeros(count, dtype=np.int64)
-        owner[parts] = labels
+        sizes = np.bincount(labels, minlength=k)
+        fits = self._sizes[0] <= sizes.min() and sizes.max() <= self._sizes[1]
+        piece = pieces(base, labels.astype(np.int32))
+        _, first, nodes = np.unique(piece[linked], return_index=True, return_counts=True)
+        owner, component = labels[linked][first], self._component[linked]
         # A cluster is in one piece if at most one of its pieces is not an entire component.
-        broken = np.bincount(owner[(pieces > 0) & ~entire], minlength=k)
-        return Outcome(int((pieces > 0).sum()) - used, bool(broken.max(initial=0) <= 1), fits)
+        broken = owner[nodes < np.bincount(component)[component[first]]]
+        shared = len(first) - len(np.unique(owner))
+        return Outcome(shared, len(np.unique(broken)) == len(broken), bool(fits))
 
 
 class _Search:
@@ -250,175 +179,148 @@ class _Search:
 
     def __init__(
         self,
-        base: Level,
-        rest: np.ndarray,
+        base: Network,
         ks: list[int],
         seed: int,
-        rules: Rules,
-        constants: EdgeConstants,
+        connected: bool,
+        sizes: tuple[int, int] | None,
         quick: bool,
     ) -> None:
-        self._rest = rest  # the weight of each component that joins the clusters later
-        self._base, self._seed, self._rules, self._constants = base, seed, rules, constants
-        self._quick = quick
-        self._where: np.ndarray | None = None
-        self._starts: list[tuple[np.ndarray, np.ndarray]] = []  # groups of nodes, and their merges
-        dense = [k for k in ks if k <= constants.table]
-        if dense:
-            self._begin(max(dense))
+        self._base, self._seed, self._connected, self._quick = base, seed, connected, quick
+        self._limited, self._sizes = sizes is not None, sizes or (1, base.nodes)
+        self.most = max((k for k in ks if k <= TABLE), default=0)  # clusters that the starts are enough for
+        if not self.most:
+            return
+        self._wanted = max(_FEW, 2 * self.most, min(_GROUPS * self.most, _MANY))
+        self._starts = [self._merges(grouped(base, self._wanted)[-1])]
+        self._where = None if quick else positions(_matrix(base), seed)
+        if self._where is not None:
+            few = min(_GROUPS * self.most, self._wanted, base.nodes)
+            group = nearest(self._where, few, 32 * few, 10)
+            if len(np.unique(group)) < self.most:  # few positions
+                group = grouped(base, self._wanted, seed + 1)[-1]
+            self._starts.append(self._merges(group))
 
     def settled(self, k: int) -> list[np.ndarray]:
         """Clusterings after their moves, by evidence; the best had other chances to move."""
-        starts = self._cuts(k)
-        if self._quick:
-            return [self._settled(starts[0], k)]
-        found = [self._settled(start, k) for start in starts]
+        found = [self._moved(labels, k) for labels in self._cuts(k)]
+        if self._quick or k > TABLE:
+            return found
         found.sort(key=lambda labels: self._rank(labels, k), reverse=True)
         return [self._again(found[0], k), *found[1:]]
+
+    def begun(self, k: int) -> list[np.ndarray]:
+        """Clusterings after one sweep over the nodes."""
+        found = self._cuts(k)
+        for labels in found if k <= TABLE else []:
+            self._move(self._base.level, labels, k, 1, self._connected)
+        return found
+
+    def _merges(self, group: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Groups, in one piece each where clusters are, and their merges."""
+        base = self._base
+        group = at_most(group, base.degree, max(2 * self._wanted, TABLE))
+        if self._connected:
+            group = whole(base, group)
+        count = int(group.max()) + 1
+        level = aggregate(*base.level[:4], base.size, group, count)
+        table = moves.pair_table(level, places(count), count)
+        return group, merges.merge_steps(table, level[5], self._connected, self._sizes[1])
+
+    def _cuts(self, k: int) -> list[np.ndarray]:
+        """Clusterings before nodes are moved: cuts of the merges, and nearest positions."""
+        if k > TABLE:
+            seeds = range(1 if self._quick else 2)
+            return [counted_communities(self._base, k, self._seed + each, self._sizes[1]) for each in seeds]
+        starts = self._starts
+        if self._where is not None:
+            group = nearest(self._where, k, _SAMPLE, 30)
+            if len(np.unique(group)) == k:
+                starts = [*starts, self._merges(group)]
+        return [merges.cut(steps, k)[group] for group, steps in starts]
+
+    def _moved(self, labels: np.ndarray, k: int) -> np.ndarray:
+        """Labels after free moves, then in one piece each and moved as far as they stay so."""
+        base = self._base
+        if self._limited:
+            moves.fit_sizes(base.level, labels, k, *self._sizes)
+        if k > TABLE:
+            return labels
+        free = self._levels(labels, k, False)
+        if not self._connected:
+            return free
+        mended = whole(base, free)
+        if mended.max() + 1 != k:
+            mended = labels
+        elif np.array_equal(mended, free):
+            return free
+        return self._levels(mended, k, True)
+
+    def _levels(self, labels: np.ndarray, k: int, connected: bool) -> np.ndarray:
+        """Labels after moves of groups inside the clusters, from the largest, and of nodes."""
+        base = self._base
+        for group in reversed(grouped(apart(base, labels), self._wanted)):
+            if connected:
+                group = pieces(base, group)
+            count = int(group.max()) + 1
+            above = np.empty(count, np.int32)
+            above[group] = labels
+            level = aggregate(*base.level[:4], base.size, group, count)
+            self._move(level, above, k, _SWEEPS, connected)
+            labels = above[group]
+        labels = labels.astype(np.int32)
+        self._move(base.level, labels, k, _SWEEPS, connected)
+        return labels
+
+    def _move(
+        self, level: tuple[np.ndarray, ...], labels: np.ndarray, k: int, sweeps: int, connected: bool
+    ) -> None:
+        moves.move_by_evidence(level, labels, k, not self._connected, connected, *self._sizes, sweeps)
 
     def _again(self, labels: np.ndarray, k: int) -> np.ndarray:
         """Other chances to move, while they help: from the groups inside the clusters found, merged anew."""
         rank = self._rank(labels, k)
-        for _ in range(self._constants.chances if k <= self._constants.table else 0):
-            new = self._settled(regrouped(self._base, labels, k, self._rules, self._constants), k)
-            before, found = rank, self._rank(new, k)
-            if found <= before:
+        few = max(_FEW // 2, min(_GROUPS // 2 * k, self._wanted))
+        for _ in range(_CHANCES):
+            group, steps = self._merges(grouped(apart(self._base, labels), few)[-1])
+            new = self._moved(merges.cut(steps, k)[group], k)
+            found = self._rank(new, k)
+            if found <= rank:
                 break
             labels, rank = new, found
-            if found[1] - before[1] < self._constants.worth * found[1]:
-                break
         return labels
-
-    def begun(self, k: int) -> list[np.ndarray]:
-        """Clusterings after a few moves of single nodes."""
-        rounds = self._constants.begun_rounds
-        starts = self._cuts(k)[: 1 if self._quick else None]
-        return [
-            moved(self._base, each, k, self._rules, self._constants, self._seed, rounds=rounds)
-            for each in starts
-        ]
-
-    def _begin(self, k: int) -> None:
-        """What several K share: groups, their merges and positions."""
-        base, constants, seed = self._base, self._constants, self._seed
-        groups = min(constants.wanted(k), max(k, base.nodes // 2))
-        starts = [self._joined(groups, 0)]
-        if not self._quick:
-            matrix = sp.csr_array((base.weight, base.indices, base.indptr), shape=(base.nodes, base.nodes))
-            matrix = matrix + sp.diags_array(base.own) if base.own.any() else matrix
-            self._where = positions(matrix, seed, any_pattern=not self._rules.connected)
-            if self._where is None:  # in a complete graph, say
-                starts.append(self._joined(groups, seed + 1))
-            else:
-                few = min(groups, constants.groups * k)
-                starts.append(nearest(self._where, few, seed, min(constants.sample, 32 * few), 10))
-        for start in starts:
-            labels, count = numbered(start, base.order)
-            level = base.above(labels, count)
-            steps = merges.merge_steps(
-                level.table(level.order, count),
-                level.size,
-                np.zeros(count, np.int32),
-                self._rules.connected,
-                self._rules.largest,
-            )
-            self._starts.append((labels, steps))
-
-    def _joined(self, groups: int, seed: int) -> np.ndarray:
-        levels, above, _ = joined(self._base, groups, self._rules, self._constants, None, seed)
-        return top_groups(levels, above, groups, self._constants)
-
-    def _cuts(self, k: int) -> list[np.ndarray]:
-        """Two or three clusterings before nodes are moved: cuts of the merges, and nearest positions."""
-        if k > self._constants.table:
-            return [self._matched(k, seed) for seed in range(1 if self._quick else 2)]
-        if not self._starts:
-            self._begin(k)
-        labels = [merges.cut(steps, k)[groups] for groups, steps in self._starts]
-        if self._where is not None:
-            labels.append(nearest(self._where, k, self._seed, self._constants.sample, 30))
-        return labels
-
-    def _matched(self, k: int, seed: int) -> np.ndarray:
-        """`k` clusters of about the same size, where these are too many for a table: joined, then paired."""
-        base = self._base
-        rules = self._rules
-        levels, above, _ = joined(base, 2 * k, rules, self._constants, None, seed)
-        labels = levels[-1].order
-        for group in reversed(above):
-            labels = labels[group]
-        return mended(base, labels, k, rules._replace(connected=False), self._constants)
-
-    def _settled(self, labels: np.ndarray, k: int) -> np.ndarray:
-        """Labels after free moves, then mended, and moved as far as clusters stay in one piece."""
-        base, rules, constants = self._base, self._rules, self._constants
-        if rules.limited:
-            labels = mended(base, labels, k, rules, constants)
-            self._fit(labels, k)
-        free, _ = numbered(settled(base, labels, k, rules, constants, self._seed), base.order)
-        labels = mended(base, free, k, rules, constants)
-        if rules.limited:
-            self._fit(labels, k)
-        if not rules.connected:
-            return moved(base, labels, k, rules, constants, self._seed, together=False)
-        if np.array_equal(labels, free):  # in one piece as they are
-            return labels
-        labels = settled(base, labels, k, rules, constants, self._seed, connected=True)
-        return mended(base, labels, k, rules, constants)
-
-    def _fit(self, labels: np.ndarray, k: int) -> None:
-        whole.fit_sizes(self._base, labels, k, self._rules.smallest, self._rules.largest, _FIT_SWEEPS)
 
     def _rank(self, labels: np.ndarray, k: int) -> tuple[bool, float]:
-        return evidence(self._base, labels, k, self._rest, self._rules, self._constants)
+        """Whether clusters have their size and keep edges inside, and what they say about the edges, I, in nats.
+
+        For one K that orders clusterings as G_e does.
+        """
+        base = self._base
+        table = moves.pair_table(base.level, labels, k)
+        share = table.sum(axis=0) / table.sum()
+        fits = np.bincount(labels, minlength=k).min() >= _LEAST * base.nodes / k
+        if self._connected:
+            fits &= np.trace(table) / table.sum() > np.square(share).sum()
+        return bool(fits), moves.information(table)
 
 
-def _ordered(network: Network, seed: int) -> tuple[np.ndarray, Level]:
-    """The nodes in an order that their numbers do not decide, and the graph whose nodes are numbered by their place."""
-    order = np.argsort(network.rank(seed)).astype(np.int32)
-    level = _reordered(network, order)
-    colours = network.colours[order]
-    same = np.flatnonzero(colours[1:] == colours[:-1])
-    if len(same):  # nodes of one colour are next to each other in this order
-        alike = np.zeros(network.nodes, dtype=bool)
-        alike[same] = alike[same + 1] = True
-        starts = np.argsort(alike, kind="stable").astype(np.int32)
-        met = depth_first(level.indptr, level.indices, starts)
-        places = shuffled(np.arange(network.nodes, dtype=np.uint64), seed)
-        order = order[met][np.argsort(places, kind="stable")]
-        level = _reordered(network, order)
-    return order, level
-
-
-def _reordered(network: Network, order: np.ndarray) -> Level:
-    """The graph whose nodes are numbered by their place in the order."""
-    n = network.nodes
-    place = np.empty(n, dtype=np.int32)
-    place[order] = np.arange(n, dtype=np.int32)
-    matrix = sp.csr_array((network.weight, network.indices, network.indptr), shape=(n, n))[order]
-    matrix = sp.csr_array((matrix.data, place[matrix.indices], matrix.indptr), shape=(n, n))
+def _taken(network: Network, nodes: np.ndarray) -> Network:
+    """The graph of some nodes, whole components, in the order given."""
+    matrix = _matrix(network)[nodes][:, nodes]
     matrix.sort_indices()
-    return _level(matrix, network.own[order], network.degree[order])
+    return Network(matrix)
 
 
-def _induced(base: Level, nodes: np.ndarray) -> Level:
-    """The graph of some nodes, whole components."""
-    n = base.nodes
-    matrix = sp.csr_array((base.weight, base.indices, base.indptr), shape=(n, n))[nodes]
-    place = np.full(n, -1, dtype=np.int32)
-    place[nodes] = np.arange(len(nodes), dtype=np.int32)
-    matrix = sp.csr_array((matrix.data, place[matrix.indices], matrix.indptr), shape=(len(nodes), len(nodes)))
-    return _level(matrix, base.own[nodes], base.degree[nodes])
-
-
-def _level(matrix: sp.csr_array, own: np.ndarray, degree: np.ndarray) -> Level:
-    indptr, indices = matrix.indptr.astype(np.int64), matrix.indices.astype(np.int32)
-    return Level(indptr, indices, matrix.data, own, degree, np.ones(len(degree), dtype=np.int64))
+def _matrix(network: Network) -> sp.csr_array:
+    """The adjacency matrix, diagonal included."""
+    shape = (network.nodes, network.nodes)
+    matrix = sp.csr_array((network.weight, network.indices, network.indptr), shape=shape)
+    return sp.csr_array(matrix + sp.diags_array(network.own)) if network.own.any() else matrix
 
 
 def _check(n: int, ks: Sequence[int], pattern: str, smallest: int, largest: int | None) -> None:
     """Raise an error that names the first argument with a value it may not have."""
-    if pattern not in _PATTERNS:
+    if pattern not in ("communities", "any"):
         raise ParameterError(f"pattern must be 'communities' or 'any', got {pattern!r}.", argument="pattern")
     if smallest < 1:
         raise ParameterError(f"smallest must be at least 1, got {smallest}.", argument="smallest")

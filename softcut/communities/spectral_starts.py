@@ -1,58 +1,41 @@
-"""Starts from leading eigenvectors: positions of nodes by subspace iteration, and k-means of positions.
-
-Rows are in an order that does not depend on the numbers of nodes (order.py): a graph with other numbers has the same
-positions, up to rounding.
-"""
+"""Starts from leading eigenvectors: positions of nodes by subspace iteration, and k-means of positions."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import numpy as np
-import scipy.linalg
 import scipy.sparse as sp
-from scipy.sparse.linalg import aslinearoperator
-
-from softcut.communities.order import shuffled
 
 _COLUMNS = 32
 _ROUNDS, _DEGREE = 6, 6  # rounds of subspace iteration, and products in each
-_SAME_ROWS = 1e-4  # rows of unit length that differ by less are the same row
 _AT_ONCE = 1 << 24  # numbers in a table of rows and centres
 
 
-def positions(matrix: Any, seed: int, any_pattern: bool = False) -> np.ndarray | None:
+def positions(matrix: Any, seed: int) -> np.ndarray:
     """Leading eigenvectors of (D + d/2)^-1/2 A (D + d/2)^-1/2 times their squared eigenvalues, in rows of unit length.
 
     `matrix` is A as a csr_array, the diagonal included; d is the mean degree: without it the leading eigenvectors are
     those of nearly isolated nodes and small components. A polynomial of Chebyshev that is small on the eigenvalues
-    below those wanted brings these forward. None where all nodes have the same position (a complete graph).
-
-    With `any_pattern` the eigenvectors are those of the square: negative eigenvalues, which tell the two sides of a
-    bipartite graph, count as much as positive ones.
+    below those wanted brings these forward.
     """
     n = matrix.shape[0]
     degree = np.asarray(matrix.sum(axis=1)).ravel()
     scale = 1 / np.sqrt(degree + max(float(degree.mean()), 1e-12) / 2)
     values = matrix.data * np.repeat(scale, np.diff(matrix.indptr)) * scale[matrix.indices]
-    product: Any = sp.csr_array(
-        (values.astype(np.float32), matrix.indices, matrix.indptr), shape=matrix.shape
-    )
-    if any_pattern:
-        product = aslinearoperator(product) ** 2
-    block = _orthogonal(_noise(n, min(_COLUMNS, n), seed))
+    product = sp.csr_array((values.astype(np.float32), matrix.indices, matrix.indptr), shape=matrix.shape)
+    noise = np.random.default_rng(seed).standard_normal((n, min(_COLUMNS, n)), np.float32)
+    block = np.linalg.qr(noise)[0]
     highest = 0.0  # eigenvalues from -1 to here are damped
     for _ in range(_ROUNDS):
-        block = _orthogonal(_filtered(product, block, highest))
+        block = np.linalg.qr(_filtered(product, block, highest))[0]
         small = block.T @ (product @ block)
-        values, turn = scipy.linalg.eigh(((small + small.T) / 2).astype(np.float64))
+        values, turn = np.linalg.eigh(((small + small.T) / 2).astype(np.float64))
         highest = min(max(float(values[0]), 0.0), 0.9)
     values, turn = values[::-1], turn[:, ::-1]
     modes = block @ turn.astype(np.float32)
-    values = np.maximum(values, 0)
-    rows = modes * (values if any_pattern else np.square(values)).astype(np.float32)
-    rows /= np.maximum(np.sqrt(np.einsum("if,if->i", rows, rows)), 1e-30)[:, None]
-    return None if float(np.abs(rows - rows.mean(axis=0)).max()) < _SAME_ROWS else rows
+    rows = modes * np.square(np.maximum(values, 0)).astype(np.float32)
+    return rows / np.maximum(np.sqrt(np.einsum("if,if->i", rows, rows)), 1e-30)[:, None]
 
 
 def _filtered(product: Any, block: np.ndarray, highest: float) -> np.ndarray:
@@ -68,35 +51,18 @@ def _filtered(product: Any, block: np.ndarray, highest: float) -> np.ndarray:
     return block
 
 
-def _orthogonal(block: np.ndarray) -> np.ndarray:
-    """The same space with orthonormal columns."""
-    return scipy.linalg.qr(block, mode="economic", overwrite_a=True, check_finite=False)[0]
-
-
-def _noise(n: int, columns: int, seed: int) -> np.ndarray:
-    """A random row for each place in the order of nodes, normally distributed, float32."""
-    places = np.arange(n * columns, dtype=np.uint64)
-    uniform = ((shuffled(places, seed) >> np.uint64(11)) + np.uint64(1)) * 2.0**-53
-    angle = (shuffled(places, seed + 1) >> np.uint64(11)) * 2.0**-53
-    normal = np.sqrt(-2 * np.log(uniform)) * np.cos(2 * np.pi * angle)
-    return normal.reshape(n, columns).astype(np.float32)
-
-
-def nearest(rows: np.ndarray, k: int, seed: int, sample: int, rounds: int) -> np.ndarray:
-    """Labels [N] of a k-means of the first `sample` rows, begun by k-means++; rows are in random order already."""
+def nearest(rows: np.ndarray, k: int, sample: int, rounds: int) -> np.ndarray:
+    """Labels [N] of a short k-means of the first `sample` rows, begun by the first of all: their order is random."""
     some = rows[:sample]
-    centres = _plus_plus(some, k, np.random.default_rng(seed))
-    labels = np.full(len(some), -1)
+    centres = some[:k]
     for _ in range(rounds):
-        new = _assigned(some, centres)
-        if np.array_equal(new, labels):
-            break
-        labels = new
-        members = sp.csr_array((np.ones(len(some), np.float32), labels, np.arange(len(some) + 1)))
-        members.resize(len(some), k)
-        sums, counts = members.T @ some, np.bincount(labels, minlength=k)[:, None]
-        centres = np.where(counts > 0, sums / np.maximum(counts, 1), centres).astype(np.float32)
-    return _assigned(rows, centres) if len(rows) > len(some) else _assigned(some, centres)
+        labels = _assigned(some, centres)
+        members = sp.csr_array(
+            (np.ones(len(some), np.float32), labels, np.arange(len(some) + 1)), (len(some), k)
+        )
+        counts = np.bincount(labels, minlength=k)[:, None]
+        centres = np.where(counts > 0, members.T @ some / np.maximum(counts, 1), centres).astype(np.float32)
+    return _assigned(rows, centres)
 
 
 def _assigned(rows: np.ndarray, centres: np.ndarray) -> np.ndarray:
@@ -107,18 +73,3 @@ def _assigned(rows: np.ndarray, centres: np.ndarray) -> np.ndarray:
         part = slice(first, first + step)
         labels[part] = (rows[part] @ centres.T - length).argmax(axis=1)
     return labels
-
-
-def _plus_plus(rows: np.ndarray, k: int, random: np.random.Generator) -> np.ndarray:
-    """k-means++: each next centre is a row drawn with the probability of its squared distance to the nearest one."""
-    draws = random.random(k)
-    length = np.einsum("if,if->i", rows, rows)
-    centres = np.empty((k, rows.shape[1]), np.float32)
-    closest = np.ones(len(rows))
-    for at in range(k):
-        so_far = np.cumsum(closest)
-        place = int(np.searchsorted(so_far, draws[at] * so_far[-1]))
-        centre = centres[at] = rows[min(place, len(rows) - 1)]
-        away = np.maximum(length + centre @ centre - 2 * (rows @ centre), 0).astype(np.float64)
-        closest = away if at == 0 else np.minimum(closest, away)
-    return centres
