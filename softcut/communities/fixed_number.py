@@ -193,7 +193,7 @@ class _Search:
             return
         self._wanted = max(_FEW, 2 * self.most, min(_GROUPS * self.most, _MANY))
         self._starts = [self._merges(grouped(base, self._wanted)[-1])]
-        self._where = None if quick else positions(_matrix(base), seed)
+        self._where = None if quick else positions(_matrix(base), seed, not connected)
         if self._where is not None:
             few = min(_GROUPS * self.most, self._wanted, base.nodes)
             group = nearest(self._where, few, 32 * few, 10)

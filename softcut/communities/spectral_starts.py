@@ -6,24 +6,30 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from scipy.sparse.linalg import aslinearoperator
 
 _COLUMNS = 32
 _ROUNDS, _DEGREE = 6, 6  # rounds of subspace iteration, and products in each
 _AT_ONCE = 1 << 24  # numbers in a table of rows and centres
 
 
-def positions(matrix: Any, seed: int) -> np.ndarray:
+def positions(matrix: Any, seed: int, any_pattern: bool = False) -> np.ndarray:
     """Leading eigenvectors of (D + d/2)^-1/2 A (D + d/2)^-1/2 times their squared eigenvalues, in rows of unit length.
 
     `matrix` is A as a csr_array, the diagonal included; d is the mean degree: without it the leading eigenvectors are
     those of nearly isolated nodes and small components. A polynomial of Chebyshev that is small on the eigenvalues
     below those wanted brings these forward.
+
+    With `any_pattern` the eigenvectors are those of the square: negative eigenvalues, which tell the two sides of a
+    bipartite graph, count as much as positive ones.
     """
     n = matrix.shape[0]
     degree = np.asarray(matrix.sum(axis=1)).ravel()
     scale = 1 / np.sqrt(degree + max(float(degree.mean()), 1e-12) / 2)
     values = matrix.data * np.repeat(scale, np.diff(matrix.indptr)) * scale[matrix.indices]
-    product = sp.csr_array((values.astype(np.float32), matrix.indices, matrix.indptr), shape=matrix.shape)
+    entries = values.astype(np.float32), matrix.indices, matrix.indptr
+    product: Any = aslinearoperator(sp.csr_array(entries, shape=matrix.shape))
+    product = product**2 if any_pattern else product
     noise = np.random.default_rng(seed).standard_normal((n, min(_COLUMNS, n)), np.float32)
     block = np.linalg.qr(noise)[0]
     highest = 0.0  # eigenvalues from -1 to here are damped
@@ -34,7 +40,8 @@ def positions(matrix: Any, seed: int) -> np.ndarray:
         highest = min(max(float(values[0]), 0.0), 0.9)
     values, turn = values[::-1], turn[:, ::-1]
     modes = block @ turn.astype(np.float32)
-    rows = modes * np.square(np.maximum(values, 0)).astype(np.float32)
+    values = np.maximum(values, 0)
+    rows = modes * (values if any_pattern else np.square(values)).astype(np.float32)
     return rows / np.maximum(np.sqrt(np.einsum("if,if->i", rows, rows)), 1e-30)[:, None]
 
 
