@@ -134,13 +134,16 @@ class FixedNumber:
         return out
 
     def _counted(self, k: int) -> np.ndarray:
-        """Nodes of components of at least `_LEAST` of the mean size, and of the largest ones up to half of all."""
+        """Nodes of components of at least `_LEAST` of the mean size, or of the largest up to half of all; of 2K at most."""
         if not self._connected:
             return np.flatnonzero(self._linked)
         sizes = np.bincount(self._component[self._linked], minlength=self._base.nodes)
         total, falling = int(sizes.sum()), np.sort(sizes)[::-1]
         half = falling[np.searchsorted(np.cumsum(falling), total / 2)]  # the size at which half is reached
-        return np.flatnonzero(self._linked & (sizes[self._component] >= min(_LEAST * total / k, half)))
+        sizes[np.argsort(-sizes, kind="stable")[2 * k :]] = 0
+        return np.flatnonzero(
+            self._linked & (sizes[self._component] >= max(min(_LEAST * total / k, half), 1))
+        )
 
     def _place_rest(self, labels: np.ndarray, k: int) -> None:
         """Give whole small components, the largest first, the cluster with fewest edges, and the other nodes any."""
