@@ -143,7 +143,7 @@ def test_planted_communities_are_found_and_the_best_clustering_comes_first():
     assert len(np.unique(found[:, 0] * 5 + labels)) == 5
     assert model.outcome(5) == (0, True, True)
     assert len(np.unique(model.begun(4)[:, 0])) == 4
-    values = [told(table_of(adjacency, each, 5)) for each in found.T]
+    values = [round(told(table_of(adjacency, each, 5)), 12) for each in found.T]
     assert values == sorted(values, reverse=True)
     assert FixedNumber(Network(adjacency), [4], quick=True).settled(4).shape == (200, 1)
 
@@ -152,8 +152,7 @@ def test_planted_communities_are_found_and_the_best_clustering_comes_first():
 @given(st.integers(4, 40), st.floats(0.5, 4), st.integers(0, 10**6), st.booleans(), st.data())
 def test_clusters_are_connected_and_as_many_as_asked_for(n, ratio, seed, weighted, data):
     adjacency = random_graph(n, int(ratio * n), seed, weighted, loops=True)
-    degree = np.asarray(adjacency.sum(axis=1)).ravel()
-    linked = np.flatnonzero(degree > 0)
+    linked = np.flatnonzero(np.asarray(adjacency.sum(axis=1)).ravel())
     if not len(linked):
         return
     inner = sp.csr_array(adjacency[linked][:, linked])
