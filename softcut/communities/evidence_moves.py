@@ -194,10 +194,10 @@ def fit_sizes(level: Any, labels: Any, k: int, smallest: int, largest: int) -> N
         sizes[labels[i]] += 1
     near, touched = np.zeros(k), np.empty(k, np.int32)
     share = 1.0
-    for sweep in range(_FIT_SWEEPS + 1):
+    for sweep in range(_FIT_SWEEPS + 2):
         if sizes.max() <= largest and sizes.min() >= smallest:
             break
-        last, moved = sweep == _FIT_SWEEPS, 0
+        last, moved = sweep >= _FIT_SWEEPS, 0
         for i in range(n):
             a, seen = labels[i], 0
             if sizes[a] <= smallest:

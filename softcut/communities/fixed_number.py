@@ -4,9 +4,8 @@
     merges      the two groups whose union loses least of G_e, again and again; every K is a cut of this one sequence
     moves       groups inside the clusters, then nodes, one after another to where they raise G_e most
 
-G_e is what clusters say about the other end of an edge (:mod:`softcut.metrics.judge`). Joining from below finds
-clusters of any shape among any number of nodes, but needs neighbours that agree; where communities are faint, leading
-eigenvectors see more. So there are starts of both kinds, and the one with most evidence comes first.
+G_e is what clusters say about the other end of an edge (:mod:`softcut.metrics.judge`). Joining needs neighbours that
+agree; where communities are faint, leading eigenvectors see more. So there are starts of both kinds.
 """
 
 from __future__ import annotations
@@ -134,13 +133,16 @@ class FixedNumber:
         return out
 
     def _counted(self, k: int) -> np.ndarray:
-        """Nodes of components of at least `_LEAST` of the mean size, and of the largest ones up to half of all."""
+        """Nodes of at most 2K components, of at least `_LEAST` of the mean size or the largest up to half of all."""
         if not self._connected:
             return np.flatnonzero(self._linked)
         sizes = np.bincount(self._component[self._linked], minlength=self._base.nodes)
         total, falling = int(sizes.sum()), np.sort(sizes)[::-1]
         half = falling[np.searchsorted(np.cumsum(falling), total / 2)]  # the size at which half is reached
-        return np.flatnonzero(self._linked & (sizes[self._component] >= min(_LEAST * total / k, half)))
+        sizes[np.argsort(-sizes, kind="stable")[2 * k :]] = 0
+        return np.flatnonzero(
+            self._linked & (sizes[self._component] >= max(min(_LEAST * total / k, half), 1))
+        )
 
     def _place_rest(self, labels: np.ndarray, k: int) -> None:
         """Give whole small components, the largest first, the cluster with fewest edges, and the other nodes any."""

@@ -49,9 +49,7 @@ def grouped(network: Network, wanted: int, seed: int = 0) -> list[np.ndarray]:
 
 def at_most(labels: np.ndarray, degree: np.ndarray, limit: int) -> np.ndarray:
     """Labels of which there are not more than the limit: the smallest share one."""
-    order = np.argsort(-np.bincount(labels, degree), kind="stable")
-    place = np.empty(len(order), dtype=np.int64)
-    place[order] = np.arange(len(order))
+    place = np.argsort(np.argsort(-np.bincount(labels, degree), kind="stable"))
     half = limit // 2
     return np.where(place < limit, place, half + place % half).astype(np.int32)[labels]
 

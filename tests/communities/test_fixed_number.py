@@ -87,9 +87,8 @@ def test_the_exact_rise_of_a_move_is_the_difference_of_the_plain_formula():
         touched = np.flatnonzero(near).astype(np.int32)
         changed = labels.copy()
         changed[i] = b
-        rise = moves.exact_rise(
-            table, table.sum(1), near, touched, own[i], row.sum() + own[i], int(labels[i]), b
-        )
+        place = own[i], row.sum() + own[i], int(labels[i]), b
+        rise = moves.exact_rise(table, table.sum(1), near, touched, *place)
         expected = told(table_of(adjacency, changed, 4)) - told(table)
         assert rise / whole == pytest.approx(expected, abs=1e-12)
 
@@ -137,30 +136,23 @@ def test_merges_are_those_of_brute_force(seed, adjacent, largest):
     assert found.tolist() == brute_steps(table, nodes, adjacent, largest).tolist()
 
 
-def test_planted_communities_are_found():
+def test_planted_communities_are_found_and_the_best_clustering_comes_first():
     adjacency, labels = planted(5, 40, 0.4, 0.02)
     model = FixedNumber(Network(adjacency), [4, 5])
     found = model.settled(5)
-    assert len(found) == 200
     assert len(np.unique(found[:, 0] * 5 + labels)) == 5
     assert model.outcome(5) == (0, True, True)
     assert len(np.unique(model.begun(4)[:, 0])) == 4
-
-
-def test_the_best_clustering_comes_first_and_quick_makes_one():
-    adjacency, _ = planted(4, 30, 0.3, 0.08)
-    found = FixedNumber(Network(adjacency), [4]).settled(4)
-    values = [told(table_of(adjacency, each, 4)) for each in found.T]
+    values = [round(told(table_of(adjacency, each, 5)), 12) for each in found.T]
     assert values == sorted(values, reverse=True)
-    assert FixedNumber(Network(adjacency), [4], quick=True).settled(4).shape == (120, 1)
+    assert FixedNumber(Network(adjacency), [4], quick=True).settled(4).shape == (200, 1)
 
 
 @settings(max_examples=40, deadline=None)
 @given(st.integers(4, 40), st.floats(0.5, 4), st.integers(0, 10**6), st.booleans(), st.data())
 def test_clusters_are_connected_and_as_many_as_asked_for(n, ratio, seed, weighted, data):
     adjacency = random_graph(n, int(ratio * n), seed, weighted, loops=True)
-    degree = np.asarray(adjacency.sum(axis=1)).ravel()
-    linked = np.flatnonzero(degree > 0)
+    linked = np.flatnonzero(np.asarray(adjacency.sum(axis=1)).ravel())
     if not len(linked):
         return
     inner = sp.csr_array(adjacency[linked][:, linked])
