@@ -6,7 +6,7 @@ replaced for the graphs that are run, and kept for the others.
 
     python benchmarks/edgelists.py [--only NAME ...] [--clusters 8 32] [--estimator]
 
-softcut is :class:`softcut.clustering.edges.EdgeClusters`, or with ``--estimator`` a whole fit, which calls it. The
+softcut is :class:`softcut.communities.fixed_number.FixedNumber`, or with ``--estimator`` a whole fit, which calls it. The
 seconds of both methods include what they make of the graph first.
 """
 
@@ -24,10 +24,10 @@ import scipy.sparse as sp
 
 from softcut import Graph, GraphClustering
 from softcut.baselines import leiden
-from softcut.clustering.edges import EdgeClusters
+from softcut.communities.fixed_number import FixedNumber
+from softcut.communities.network import Network
 from softcut.files import atomic_json
 from softcut.metrics import clusters_used, modularity
-from softcut.ops import CSR
 from softcut.provenance import origin
 
 NAMES = ("PGPgiantcompo", "4elt", "astro-ph", "ca-AstroPh", "copter2", "wing", "mdual")
@@ -45,7 +45,7 @@ def clusters(graph: Graph, k: int, seed: int, estimator: bool) -> np.ndarray:
     """Labels of the nodes, by softcut."""
     if estimator:
         return GraphClustering(k, random_state=seed, device="cpu").fit(graph).soft_.argmax(1)
-    return EdgeClusters(CSR.from_graph(graph), [k], seed).settled(k)[:, 0].numpy()
+    return FixedNumber(Network(graph.adjacency), [k], seed).settled(k)[:, 0]
 
 
 def measure(name: str, graph: Graph, k: int, seed: int, estimator: bool = False) -> dict[str, Any]:
@@ -73,7 +73,7 @@ def main() -> None:
     parser.add_argument("--only", nargs="+", choices=NAMES, default=NAMES)
     parser.add_argument("--clusters", nargs="+", type=int, default=[8, 32])
     parser.add_argument("--state", type=int, default=0, help="random_state")
-    parser.add_argument("--estimator", action="store_true", help="a whole fit in place of EdgeClusters")
+    parser.add_argument("--estimator", action="store_true", help="a whole fit in place of FixedNumber")
     parser.add_argument("--data", type=Path, default=Path(os.environ.get("SOFTCUT_DATA", ".")))
     parser.add_argument("--out", type=Path, default=Path("results/edgelists.json"))
     given = parser.parse_args()
