@@ -6,8 +6,8 @@ replaced for the graphs that are run, and kept for the others.
 
     python benchmarks/edgelists.py [--only NAME ...] [--clusters 8 32] [--estimator]
 
-softcut is :class:`softcut.communities.fixed_number.FixedNumber`, or with ``--estimator`` a whole fit, which calls it. The
-seconds of both methods include what they make of the graph first.
+softcut is :class:`softcut.communities.fixed_number.FixedNumber`, or with ``--estimator`` a whole fit, which calls it.
+The seconds of both methods include what they make of the graph first.
 """
 
 from __future__ import annotations

@@ -55,7 +55,9 @@ def test_messages_name_extras_that_bring_the_package():
     for file, module, extra in calls:
         names = {name.lower().replace("_", "-") for name in known[module]}
         brought = packages(extra) if extra in EXTRAS else {name_of(each) for each in PROJECT["dependencies"]}
-        assert (extra is None or extra in EXTRAS) and names & brought, f"{file}: {extra} does not bring {module}"
+        assert (extra is None or extra in EXTRAS) and names & brought, (
+            f"{file}: {extra} does not bring {module}"
+        )
 
 
 def test_extras_named_in_text_exist():
