@@ -80,7 +80,8 @@ def test_nothing_looks_for_garbage_among_what_is_imported():
 def test_a_fit_loads_nothing_heavy(features):
     printed, loaded = imported_by(f"import softcut\n{FIT}", features)
     assert printed == "60"
-    assert (loaded - in_torch()) & (HEAVY | LATER) == set()
+    # Clusters of the edges are compiled, also those that networks begin from.
+    assert (loaded - in_torch()) & (HEAVY | LATER) <= {"numba", "scipy.special"}
 
 
 @pytest.mark.parametrize(
@@ -99,7 +100,7 @@ def test_cluster_loads_what_it_writes_with(tmp_path, picture):
     words = ["cluster", str(file), "-k", "2", "--out", str(tmp_path / "out"), "--device", "cpu"]
     printed, loaded = imported_by(COMMAND, *words, *([] if picture else ["--no-plot"]))
     assert printed.endswith("exit 0")
-    allowed = {"typer"} | ({"matplotlib"} if picture else set())
+    allowed = {"typer", "numba"} | ({"matplotlib"} if picture else set())
     assert (loaded - in_torch()) & HEAVY <= allowed
 
 

@@ -19,7 +19,7 @@ HERE = Path(__file__).parent
 
 
 def main() -> None:
-    friends = sc.read_graph(HERE.parents[1] / "examples" / "friends.csv")
+    friends = sc.read_graph(Path(sc.__file__).parents[1] / "examples" / "friends.csv")
     miserables = sc.Graph.from_networkx(nx.les_miserables_graph())
     for name, title, graph in (
         ("miserables", "77 characters of Les Misérables", miserables),

@@ -110,9 +110,10 @@ def fit_edges(graph: Graph, task: FitTask) -> Fitted:
 def _random_graphs(graph: Graph, network: Network):  # type: ignore[no-untyped-def]
     """What makes the graphs that this one is compared with."""
     from softcut.communities.random_graphs import rewired
-    from softcut.communities.random_rows import neighbour_graph_without_clusters
 
     if graph.neighbors:
+        from softcut.communities.random_rows import neighbour_graph_without_clusters  # loads scipy.stats
+
         return partial(neighbour_graph_without_clusters, graph)
     kinds = None
     if graph.node_kinds is not None:

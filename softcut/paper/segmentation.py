@@ -106,7 +106,7 @@ def settings_of(method: str) -> dict[str, Any]:
     """Everything that decides a method's result besides the image."""
     own: dict[str, dict[str, Any]] = {
         "mincut": _WIDTHS | {"weight": "area"} | asdict(MincutSettings()),
-        "estimator": _WIDTHS | estimator_settings(GraphClustering()),
+        "estimator": _WIDTHS | estimator_settings(GraphClustering(2)),
         "MinCutPool": {"seeds": _BENCHMARK_SEEDS} | keyword_settings(paper_mincut, **_BENCHMARK_STEPS),
         "cut_normalized": {"num_cuts": RECURSIVE_CUTS},
         "spectral": _WIDTHS | keyword_settings(spectral),

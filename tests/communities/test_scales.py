@@ -70,7 +70,7 @@ def test_the_surplus_of_random_graphs_is_near_zero(name):
 
 def test_as_few_random_graphs_as_decide_it():
     clear, none = (search_of(g).compared(6.0) for g in (COMMUNITIES["planted"][0], RANDOM["random 3"]))
-    assert (clear.random_graphs, none.random_graphs) == (4, 20)
+    assert (clear.random_graphs, none.random_graphs) == (3, 20)
     assert clear.deviations > 18 and clear.surplus > 0.1 and abs(none.deviations) < 4
     assert search_of(COMMUNITIES["planted"][0]).compared(1e9).random_graphs == 20
 

@@ -36,7 +36,7 @@ def test_what_is_written_comes_back(tmp_path, file):
         for name, tensor in TENSORS.items():
             assert torch.equal(tensors[name], tensor) and tensors[name].dtype == tensor.dtype
         assert {key: meta[key] for key in META} == META
-        assert (meta["format"], meta["version"]) == ("softcut-model", 9)
+        assert (meta["format"], meta["version"]) == ("softcut-model", 10)
 
 
 def test_the_same_model_is_the_same_file(tmp_path, file):
@@ -68,8 +68,8 @@ def rewrite(file, text, tensors=None):
     [
         (lambda meta: meta.update(format="other"), "is damaged"),
         (lambda meta: meta.pop("format"), "is damaged"),
-        (lambda meta: meta.update(version=8), "written by another version"),
-        (lambda meta: meta.update(version=10), "written by another version"),
+        (lambda meta: meta.update(version=9), "written by another version"),
+        (lambda meta: meta.update(version=11), "written by another version"),
         (lambda meta: meta.update(sha256="0" * 64), "not those that were saved together"),
         (lambda meta: meta.pop("sha256"), "not those that were saved together"),
         (lambda meta: meta.update(k=3), "not those that were saved together"),
