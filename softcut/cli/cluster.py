@@ -144,7 +144,7 @@ def cluster(
 ) -> None:
     """Cluster the nodes of a graph; writes labels, a summary of every cluster, metrics and a picture.
 
-    Ctrl-C ends the training and writes what was learnt; a second Ctrl-C writes nothing.
+    Ctrl-C ends the search or the training and writes what was found; a second Ctrl-C writes nothing.
     """
     with importing():
         from softcut.clustering import GraphClustering, MinCutClustering
