@@ -11,7 +11,7 @@ import scipy.sparse as sp
 import torch
 
 from softcut.clustering.fit_task import Candidate, FitTask, Fitted, Levels
-from softcut.clustering.networks import agreement, mean_agreement, refuse_too_many
+from softcut.clustering.networks import agreement, mean_agreement
 from softcut.clustering.numbers import candidate, choose
 from softcut.communities.tree import Scales
 from softcut.errors import Detail, Note
@@ -154,8 +154,7 @@ def _by_number(graph: Graph, network: Network, task: FitTask) -> _Found:
     """Merges down to K, then moves; of several K the one with the highest score."""
     from softcut.communities.fixed_number import FixedNumber
 
-    most, nodes = max(task.numbers), graph.num_nodes
-    refuse_too_many(most, nodes, 4 * nodes, task.device)
+    nodes = graph.num_nodes
     search = FixedNumber(
         network, task.numbers, task.seed, pattern=task.pattern, smallest=task.smallest, largest=task.largest
     )

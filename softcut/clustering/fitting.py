@@ -38,7 +38,7 @@ from softcut.clustering.recipe import Recipe
 from softcut.clustering.starts import Starts
 from softcut.communities.weights import heavy_tailed
 from softcut.device import threads_for
-from softcut.errors import Note
+from softcut.errors import Argument, Note, Sentence
 from softcut.graph import Graph
 from softcut.metrics import Evidence
 from softcut.ops.kernels import mode, use
@@ -71,7 +71,9 @@ def _fit(whole: Graph, task: FitTask) -> Fitted:
     if reason is None:
         task.tell(READS_FEATURES)
     elif placed and not task.recipe.paper:
-        task.tell(Note("clusters_from", f"the clusters come from the edges alone: {reason}.", source="edges"))
+        task.tell(
+            Note("clusters_from", "the clusters come from the edges alone: ", reason, ".", source="edges")
+        )
     if silent.any():
         count = int(silent.sum())
         said = (
@@ -110,7 +112,8 @@ def _edges_alone(graph: Graph, task: FitTask) -> str | None:
     if task.use == "edges":
         return "as asked for"
     if graph.neighbors and task.use is None and graph.num_graphs == 1 and (graph.kinds == NUMBER).all():
-        return "they were made from the features, which describe the clusters (use='both' has networks read both)"
+        said = "they were made from the features, which describe the clusters ("
+        return Sentence(said, Argument("use", "both"), " has networks read both)")
     return None
 
 

@@ -117,12 +117,31 @@ _REACH = 100  # steps in which new nodes take the clusters of their neighbours
 
 
 @dataclass
-class PlacedModel:
-    """The clusters of a graph that were found from its edges, known for its own nodes only."""
+class KnownClusters:
+    """Clusters of some nodes at the finest level, and how they nest."""
 
     soft: sp.csr_array  # [N, K], of its nodes at the finest level; rows of nodes without edges are empty
     above: np.ndarray  # [L, K]: the cluster of each level, coarse to fine, that holds each of these
     level: int  # the chosen one
+
+    def known(self) -> tuple[Any, np.ndarray]:
+        """Soft clusters of its own nodes at the chosen level, and those that are in none."""
+        return at_level(self.soft, self.above[self.level])
+
+    def renumbered(self, ids: np.ndarray) -> Any:
+        """The same with other numbers of the clusters of the chosen level."""
+        above = self.above.copy()
+        above[self.level] = ids[above[self.level]]
+        return replace(self, above=above)
+
+    def _at(self, soft: sp.csr_array, level: int | None) -> tuple[Any, np.ndarray]:
+        return at_level(soft, self.above[self.level if level is None else level])
+
+
+@dataclass
+class PlacedModel(KnownClusters):
+    """The clusters of a graph that were found from its edges, known for its own nodes only."""
+
     names: list[str] | None  # their names
     signature: str  # recognises the graph where it has no names
 
@@ -151,19 +170,6 @@ class PlacedModel:
             "fit this graph."
         )
 
-    def known(self) -> tuple[Any, np.ndarray]:
-        """Soft clusters of its own nodes at the chosen level, and those that are in none."""
-        return at_level(self.soft, self.above[self.level])
-
-    def renumbered(self, ids: np.ndarray) -> Any:
-        """The same with other numbers of the clusters of the chosen level."""
-        above = self.above.copy()
-        above[self.level] = ids[above[self.level]]
-        return replace(self, above=above)
-
-    def _at(self, soft: sp.csr_array, level: int | None) -> tuple[Any, np.ndarray]:
-        return at_level(soft, self.above[self.level if level is None else level])
-
     def _with_new(self, graph: Graph, known: np.ndarray) -> sp.csr_array:
         """Nodes with a known name keep their clusters; the others get the mean of their neighbours', step by step."""
         silent = np.diff(self.soft.indptr) == 0
@@ -191,12 +197,9 @@ class PlacedModel:
 
 
 @dataclass
-class NearestModel:
+class NearestModel(KnownClusters):
     """Clusters of rows of numbers that were found from the edges between nearest rows."""
 
-    soft: sp.csr_array  # [N, K], of the rows at the finest level
-    above: np.ndarray  # [L, K]: the cluster of each level that holds each of these
-    level: int  # the chosen one
     rows: np.ndarray  # [N, F], scaled
     centre: np.ndarray  # [F]
     factor: np.ndarray  # [F]
@@ -231,9 +234,8 @@ class NearestModel:
                 f"the graph has {graph.num_features} features but the model was fitted with {len(self.centre)}; "
                 "give the same features in the same order."
             )
-        above = self.above[self.level if level is None else level]
         if signature(graph.in_mean_weights()) == self.signature:
-            return at_level(self.soft, above)
+            return self._at(self.soft, level)
         given = np.clip((_dense(graph.x) - self.centre) * self.factor, -LIMIT, LIMIT)
         count = min(self.neighbors, len(self.rows))
         distance, near = NearestNeighbors(n_neighbors=count).fit(self.rows).kneighbors(given)
@@ -241,17 +243,7 @@ class NearestModel:
         weight = np.where(same[:, None], np.arange(count) == 0, 1 / count)
         place = (weight.ravel(), (np.repeat(np.arange(len(given)), count), near.ravel()))
         mean = sp.csr_array(place, shape=(len(given), len(self.rows)))
-        return at_level(sp.csr_array(mean @ self.soft), above)
-
-    def known(self) -> tuple[Any, np.ndarray]:
-        """Soft clusters of its own nodes at the chosen level, and those that are in none."""
-        return at_level(self.soft, self.above[self.level])
-
-    def renumbered(self, ids: np.ndarray) -> Any:
-        """The same with other numbers of the clusters of the chosen level."""
-        above = self.above.copy()
-        above[self.level] = ids[above[self.level]]
-        return replace(self, above=above)
+        return self._at(sp.csr_array(mean @ self.soft), level)
 
 
 _DENSE = 1 << 26  # numbers of a table [N, K] that is written out; a larger one stays sparse

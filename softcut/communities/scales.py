@@ -15,7 +15,16 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from softcut.communities.engine import adjusted_rand, apart, coarser, communities, finer, quality
+from softcut.communities.engine import (
+    adjusted_rand,
+    apart,
+    coarser,
+    communities,
+    finer,
+    joined,
+    numbered_by_size,
+    quality,
+)
 from softcut.communities.network import Network
 from softcut.communities.tree import NEAR, Scales
 
@@ -247,6 +256,4 @@ def communities_of_size(
     """Labels without communities that are too small, as far as their neighbours have room."""
     if smallest <= 1:
         return labels
-    from softcut.communities.engine import joined, numbered_by_size
-
     return numbered_by_size(joined(network, labels, smallest, network.nodes if largest is None else largest))
